@@ -81,6 +81,12 @@ impl OpenedExperiment {
     /// The experiment of the program with this name, or else the file.
     pub fn open(text: &str) -> Result<Self, SessionFailure> {
         let path = Path::new(text);
+        let is_spec = path.extension().is_some_and(|ending| ending == "rt" || ending == "rtir");
+        if is_spec && !path.is_dir() {
+            return Err(SessionFailure::Usage(format!(
+                "{text} is a spec, and `--experiment` takes a YAML file or the name of an experiment: `rtc train {text} --experiment FILE`"
+            )));
+        }
         let stem = path.file_stem().map(|stem| stem.to_string_lossy().into_owned());
         let name = stem.unwrap_or_else(|| "experiment".to_owned());
         check_name("the name of an experiment", &name)?;
@@ -209,6 +215,14 @@ impl OpenedExperiment {
             arg.name()
         );
         Ok(ForModel { experiment: Experiment { set: vec![], ..experiment }, edits: vec![], note: Some(note) })
+    }
+
+    /// Refuses a resolved experiment that names a file which is not there.
+    ///
+    /// # Errors
+    /// The first such file, with its line in the experiment.
+    pub fn require_files(&self, experiment: &Experiment) -> Result<(), SessionFailure> {
+        self.file.absent(experiment).map_or(Ok(()), |error| Err(error.into()))
     }
 
     /// The edits of a resolved experiment with their places in the file, for reports of mistakes in them.

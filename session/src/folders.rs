@@ -74,12 +74,31 @@ pub fn find(run: &Path) -> Result<PathBuf, SessionFailure> {
     }
     let places = [run.to_owned(), Path::new(RUNS).join(run)];
     places.iter().find(|path| RunFolder::exists(path)).cloned().ok_or_else(|| {
+        if run.is_file() {
+            return no_run(run, &of_file(run));
+        }
         let is_folder = places.iter().any(|path| path.is_dir());
         if is_folder {
             return no_run(run, "there is no run in this folder");
         }
         no_run(run, &format!("there is no such run{}", near(&places)))
     })
+}
+
+/// Explains that a file is no run.
+fn of_file(file: &Path) -> String {
+    let ending = file.extension().and_then(|ending| ending.to_str()).unwrap_or_default();
+    let name = file.display();
+    match ending {
+        "rt" | "rtir" => format!(
+            "this is a spec, and a run is wanted: `rtc train {name}` makes one, and `rtc runs` lists those that are there"
+        ),
+        "yaml" | "yml" => format!(
+            "this is an experiment, and a run is wanted: `rtc train gut --experiment {name}` makes one, and `rtc runs` lists those \
+             that are there"
+        ),
+        _ => "this is a file, and a run is a folder: `rtc runs` lists those that are there".to_owned(),
+    }
 }
 
 /// The run beside one of these places whose name is like the last part of the place.

@@ -25,7 +25,7 @@ use rtc_runs::record::table::ResultsTable;
 use rtc_runs::record::{self, DEVICE, RunFolder, RunInfo, SavedRun};
 use rtc_task::{Audit, Dataset, audit, load, open_task};
 use rtc_train::ranks::{Balance, Ranks, SharedLearner, begin, joined};
-use rtc_train::{Feed, Observer, Outcome, train};
+use rtc_train::{Observer, Outcome, train};
 
 use crate::device::{Card, DeviceChoice, ExecutionTarget};
 use crate::failure::SessionFailure;
@@ -318,13 +318,6 @@ impl TrainingJob {
         observer: &mut dyn Observer,
     ) -> Result<(Outcome, Balance), SessionFailure> {
         self.train_on((Rc::new(FileSystem::below(path)), path), data, how, ranks, stop, observer)
-    }
-
-    /// Refuses a schedule without a learning rate at one of the updates of the run.
-    fn check_rates(&self, data: &Data) -> Result<(), SessionFailure> {
-        let feed = Feed::new(&self.experiment, &data.set, self.info.seed).map_err(SessionFailure::Usage)?;
-        let updates = self.info.until.unwrap_or_else(|| self.experiment.updates(feed.batches()));
-        self.experiment.schedule(feed.batches()).check(updates).map_err(SessionFailure::Usage)
     }
 
     /// The same with a folder on any disk.

@@ -357,6 +357,7 @@ impl SavedModel {
         let arg = SpecArg::parse(&name);
         let model = arg.model_name()?;
         let ForModel { experiment, edits, .. } = opened.resolve_for(&arg, &model, &[])?;
+        opened.require_files(&experiment)?;
         let facts = catalog_in(&experiment)?;
         let checked = arg.check_edited(&edits, &facts)?;
         let compiled = Compiled::new(checked.definition, &facts)?;

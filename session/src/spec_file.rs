@@ -141,10 +141,8 @@ impl SpecArg {
     pub fn source(&self) -> Result<Source, SessionFailure> {
         // What looks like the name of a spec of the program was probably meant to be one.
         let name = self.name();
-        if !self.built_in && [".yaml", ".yml"].iter().any(|ending| name.ends_with(ending)) {
-            return Err(SessionFailure::Usage(format!(
-                "{name} is an experiment, and a spec is wanted here: `--experiment {name}` names it, as in `rtc train gut --experiment {name}`"
-            )));
+        if !self.built_in {
+            refuse_experiment(&name)?;
         }
         if !self.built_in && !name.contains(['/', '\\', '.']) && !self.file.exists() {
             let name = name.split(':').next().unwrap_or_default();
@@ -265,6 +263,16 @@ fn read_bytes(path: &Path) -> io::Result<Vec<u8>> {
 fn text_of(bytes: Vec<u8>) -> Result<String, FromUtf8Error> {
     let text = String::from_utf8(bytes)?;
     Ok(text.strip_prefix('\u{feff}').map(str::to_owned).unwrap_or(text))
+}
+
+/// Refuses a file in the place of a spec whose name is that of an experiment.
+pub fn refuse_experiment(name: &str) -> Result<(), SessionFailure> {
+    if ![".yaml", ".yml"].iter().any(|ending| name.ends_with(ending)) {
+        return Ok(());
+    }
+    Err(SessionFailure::Usage(format!(
+        "{name} is an experiment, and a spec is wanted here: `--experiment {name}` names it, as in `rtc train gut --experiment {name}`"
+    )))
 }
 
 /// Reads a spec.

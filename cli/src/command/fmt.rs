@@ -9,7 +9,7 @@ use rtc_compiler::diag::Problems;
 use rtc_compiler::source::{Source, Sources};
 use rtc_compiler::syntax;
 use rtc_session::failure::SessionFailure;
-use rtc_session::spec_file::read_spec;
+use rtc_session::spec_file::{read_spec, refuse_experiment};
 
 use crate::exit::{CommandResult, Exit};
 use crate::terminal::Terminal;
@@ -53,6 +53,7 @@ pub(crate) fn run(options: &Options, terminal: &Terminal) -> CommandResult {
 fn format(file: &Path, check: bool, terminal: &Terminal) -> Result<bool, SessionFailure> {
     let piped = file == Path::new("-");
     let name = if piped { "standard input".to_owned() } else { file.display().to_string() };
+    refuse_experiment(&name)?;
     let text = if piped { read_input()? } else { read_spec(file)? };
     let formatted = syntax::format(&text).map_err(|problems| failure(problems, &name, &text))?;
     let changed = formatted != text;

@@ -268,7 +268,9 @@ fn draw(examples: &[Example], count: usize, seed: u64) -> Vec<Example> {
 impl ConfiguredTask {
     /// The task of an experiment.
     fn of(text: &str, seed: Option<u64>, run_commands: bool) -> Result<Self, SessionFailure> {
-        let experiment = OpenedExperiment::open(text)?.permitting(run_commands).file.resolve(None, &[])?;
+        let opened = OpenedExperiment::open(text)?.permitting(run_commands);
+        let experiment = opened.file.resolve(None, &[])?;
+        opened.require_files(&experiment)?;
         let used: Vec<String> = experiment.splits().into_iter().map(str::to_owned).collect();
         let settings = TaskSettings { seed: seed.unwrap_or(experiment.task.seed), ..experiment.task };
         check_program(&settings, &used.iter().map(String::as_str).collect::<Vec<_>>())?;

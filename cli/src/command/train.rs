@@ -31,7 +31,7 @@ use rtc_train::ranks::{Ranks, end};
 use serde_json::{Value, json};
 
 use crate::exit::{CommandResult, Exit};
-use crate::messages::make_data;
+use crate::messages::{make_data, of_experiment_edit};
 use crate::options::{DeviceOptions, HaltingArg, ProgramOptions, WeightsOptions};
 use crate::progress::ProgressDisplay;
 use crate::signals;
@@ -198,6 +198,7 @@ fn lead(options: &Options, ranks: &dyn Ranks, terminal: &Terminal) -> CommandRes
     let fitted = job.fit(&path, &data, pace, place.card()?.as_ref())?;
     drop(reading);
     terminal.message(&format!("run: {}", path.display()));
+    job.note_on_warmup(&data)?.iter().for_each(|note| terminal.message(note));
     uneven(ranks.size(), &job.experiment).iter().for_each(|warning| terminal.message(warning));
     let stop = signals::on_stop()?;
     let mut progress = ProgressDisplay::new(terminal, &stop);
@@ -254,9 +255,10 @@ fn prepare(options: &Options, opened: &OpenedExperiment, terminal: &Terminal) ->
     opened.check_models(Some(&arg))?;
     let ForModel { experiment, edits: of_experiment, note } = opened.resolve_for(&arg, &name, &edits)?;
     note.iter().for_each(|note| terminal.message(note));
+    opened.require_files(&experiment)?;
     let facts = catalog_in(&experiment)?;
     let sets = [of_experiment, Override::numbered(&options.set)].concat();
-    let checked = arg.check_edited(&sets, &facts)?;
+    let checked = arg.check_edited(&sets, &facts).map_err(|failure| of_experiment_edit(failure, &options.set))?;
     terminal.problems(&checked.problems, &checked.sources);
     let compiled = Compiled::new(checked.definition, &facts)?;
     compiled.takes_from(&experiment)?;

@@ -34,7 +34,7 @@ use rtc_task::error::unknown;
 use rtc_task::{Objective, catalog};
 use rtc_train::{Feed, NUMBERS};
 
-use crate::messages::make_data;
+use crate::messages::{make_data, of_experiment_edit};
 use crate::terminal::Terminal;
 
 pub(crate) use board::Board;
@@ -467,6 +467,7 @@ fn member(
     let name = arg.model_name()?;
     let ForModel { experiment, edits, note } = opened.resolve_for(&arg, &name, &[&entry.with, with].concat())?;
     note.iter().for_each(|note| terminal.message(note));
+    opened.require_files(&experiment)?;
     let seeds = &experiment.seeds;
     if let Some(twice) = seeds.iter().enumerate().find(|(n, seed)| seeds[..*n].contains(seed)) {
         return Err(SessionFailure::Usage(format!("`seeds` of the experiment names {} twice", twice.1)));
@@ -474,7 +475,7 @@ fn member(
     let (task, options) = task_of(&experiment)?;
     let facts = catalog(&*task, &options);
     let edits = [edits, opened.overrides_of(entry), Override::numbered(sets)].concat();
-    let checked = arg.check_edited(&edits, &facts)?;
+    let checked = arg.check_edited(&edits, &facts).map_err(|failure| of_experiment_edit(failure, sets))?;
     terminal.problems(&checked.problems, &checked.sources);
     let compiled = Arc::new(Compiled::new(checked.definition, &facts)?);
     compiled.takes_from(&experiment)?;
