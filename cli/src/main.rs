@@ -20,11 +20,12 @@ mod terminal;
 mod text;
 mod threads;
 mod time;
+mod tips;
 mod trees;
 
 use std::process::ExitCode;
 
-use clap::Parser;
+use clap::{CommandFactory, FromArgMatches};
 
 use rtc_kernel::Vectors;
 use rtc_session::failure::{PANIC, SessionFailure};
@@ -48,9 +49,14 @@ fn main() -> ExitCode {
 /// Parses the arguments and runs the command; its exit code.
 fn start() -> u8 {
     signals::let_writes_fail();
-    let cli = match Cli::try_parse() {
+    let mut command = tips::with_negative_numbers(Cli::command());
+    let read = command.try_get_matches_from_mut(std::env::args_os());
+    let cli = match read.and_then(|matches| Cli::from_arg_matches(&matches)) {
         Ok(cli) => cli,
-        Err(told) => return terminal::say(&told),
+        Err(told) => {
+            let args: Vec<String> = std::env::args_os().skip(1).map(|arg| arg.to_string_lossy().into_owned()).collect();
+            return terminal::say(told, &command, &args);
+        }
     };
     let terminal = Terminal::new(cli.quiet);
     threads::set_up(cli.command.threads());

@@ -9,12 +9,13 @@ use std::io::{self, ErrorKind, IsTerminal, Write};
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use clap::error::ContextKind;
 use rtc_compiler::diag::{Problems, Style, render};
 use rtc_compiler::source::Sources;
 use rtc_runs::error::Error;
 use rtc_session::failure::SessionFailure;
 use serde_json::Value;
+
+use crate::tips;
 
 /// How and how much to print.
 #[derive(Debug)]
@@ -130,39 +131,27 @@ impl Terminal {
     }
 }
 
-/// Prints what clap says of the arguments, or the help that they ask for; its exit code.
-pub(crate) fn say(told: &clap::Error) -> u8 {
-    let plain = told.render().to_string();
-    match visible(&plain) {
+/// Prints what clap says of the arguments of a command, or the help that they ask for; its exit code.
+pub(crate) fn say(mut told: clap::Error, command: &clap::Command, args: &[String]) -> u8 {
+    let tip = tips::tip(&mut told, command, args);
+    let styled = told.render();
+    let plain = styled.to_string();
+    let words = tips::in_words(&plain);
+    match visible(&words) {
         // There is nowhere to say that nothing can be printed.
-        Cow::Borrowed(_) => drop(told.print()),
+        Cow::Borrowed(_) if words == plain => drop(told.print()),
+        Cow::Borrowed(text) => {
+            let text =
+                if Terminal::new(false).colour { tips::in_words(&styled.ansi().to_string()) } else { text.to_owned() };
+            error_line(text.trim_end_matches('\n'));
+        }
         // Colours are control characters themselves: a message with others has none.
         Cow::Owned(text) => error_line(text.trim_end_matches('\n')),
     }
-    if let Some(way) = told.get(ContextKind::InvalidArg).and_then(|found| elsewhere(&found.to_string())) {
-        error_line(&format!("\n  tip: here it is `{way}`"));
+    if let Some(tip) = tip {
+        error_line(&visible(&format!("\n  tip: {tip}")));
     }
     u8::try_from(told.exit_code()).unwrap_or(2)
-}
-
-/// How rtc has an option that other programs have under this name.
-fn elsewhere(option: &str) -> Option<&'static str> {
-    const OPTIONS: [(&[&str], &str); 12] = [
-        (&["--lr", "--learning-rate", "--learning_rate"], "--with optimiser.learning_rate=RATE"),
-        (&["--wd", "--weight-decay", "--weight_decay"], "--with optimiser.weight_decay=RATE"),
-        (&["--optimizer", "--optimiser"], "--with optimiser.kind=NAME"),
-        (&["--epochs", "--num-epochs", "--num_epochs"], "--with epochs=N"),
-        (&["--batch-size", "--batch_size", "--bs"], "--with batch.size=N"),
-        (&["--steps", "--max_steps", "--num-steps", "--iterations"], "--max-steps N"),
-        (&["--warmup", "--warmup-steps", "--warmup_steps"], "--with schedule.warmup=N"),
-        (&["--dropout"], "--set dropout=SHARE"),
-        (&["--gpu", "--gpus", "--cuda"], "--device cuda"),
-        (&["--config", "--cfg", "--task"], "--experiment FILE"),
-        (&["--output-dir", "--output_dir", "--save-dir", "--out"], "--runs DIR"),
-        (&["--name", "--run-name", "--run_name"], "--run NAME"),
-    ];
-    let name = option.split(['=', ' ']).next().unwrap_or(option);
-    OPTIONS.iter().find(|(names, _)| names.contains(&name)).map(|(_, way)| *way)
 }
 
 /// Prints a line to standard error. There is nowhere to say that it is closed.
