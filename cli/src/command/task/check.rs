@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 use std::fs::{self, File, metadata};
 use std::io::Write as _;
-use std::path::{Path, PathBuf};
+use std::path::{Component, Path, PathBuf};
 
 use clap::Args;
 use rtc_runs::experiment::EMBEDDED;
@@ -12,7 +12,8 @@ use rtc_session::failure::SessionFailure;
 use rtc_session::text::{duration, number};
 use rtc_task::error::DataError;
 use rtc_task::{
-    Audit, ColumnLook, FileLook, Format, GivenColumn, GivenLook, Objective, Scale, alike, audit, load, look, open_task,
+    Audit, ColumnLook, FileLook, Format, GivenColumn, GivenLook, Objective, Scale, alike, audit, file_format, load,
+    look, look_as, open_task,
 };
 use serde_json::{Map, Value, json};
 
@@ -58,8 +59,8 @@ pub(crate) fn run(options: &Options, terminal: &Terminal) -> CommandResult {
     let yaml = path.extension().is_some_and(|ending| ending == "yaml" || ending == "yml");
     let problems = if yaml || EMBEDDED.iter().any(|(name, _)| *name == options.name) {
         if options.write.is_some() || !options.wishes.are_none() {
-            let message = "`--write`, `--task`, `--input`, `--label`, `--answer`, `--quotes`, `--delimiter` and `--encoding` are for a data \
-                           file: an experiment says it itself";
+            let message = "`--write`, `--task`, `--input`, `--label`, `--answer`, `--format`, `--quotes`, `--delimiter` and `--encoding` are \
+                           for a data file: an experiment says it itself";
             return Err(SessionFailure::Usage(message.to_owned()));
         }
         experiment(options, terminal)?
@@ -72,9 +73,8 @@ pub(crate) fn run(options: &Options, terminal: &Terminal) -> CommandResult {
 
 /// Prints the columns of a file, and an experiment for it; with `--write` checks what it wrote.
 fn file(options: &Options, path: &Path, terminal: &Terminal) -> Result<Vec<DataError>, SessionFailure> {
-    metadata(path).map_err(|error| SessionFailure::io("read", path, error))?;
-    let found = look(path, options.wishes.form())?;
-    let draft = draft(&options.name, &found, &options.wishes);
+    let found = look_at(options, path)?;
+    let draft = draft(&named_from(path, options.write.as_deref()), &found, &options.wishes);
     if !found.problems.is_empty() && options.write.is_some() {
         print(options, &found, &draft, terminal)?;
         return Ok(found.problems);
@@ -108,6 +108,42 @@ fn file(options: &Options, path: &Path, terminal: &Terminal) -> Result<Vec<DataE
             Ok(found.problems)
         }
     }
+}
+
+/// Looks at a file, in the format that an option or its name says.
+fn look_at(options: &Options, path: &Path) -> Result<FileLook, SessionFailure> {
+    if metadata(path).map_err(|error| SessionFailure::io("read", path, error))?.is_dir() {
+        let why = "it is a folder: name a data file of it".to_owned();
+        return Err(SessionFailure::data(&options.name, None, why + &examples(path)));
+    }
+    let form = options.wishes.form();
+    Ok(match options.wishes.format {
+        Some(format) => look_as(path, format.into(), form)?,
+        None => look(path, form)?,
+    })
+}
+
+/// The end of a sentence with a data file of a folder, if it has one.
+fn examples(folder: &Path) -> String {
+    let entries = fs::read_dir(folder).into_iter().flatten().flatten();
+    let mut files: Vec<PathBuf> = entries.map(|entry| entry.path()).filter(|path| path.is_file()).collect();
+    files.retain(|path| file_format(path).is_some());
+    files.sort();
+    files.first().map_or_else(String::new, |file| format!(", as `{}`", file.display()))
+}
+
+/// The path of a data file as the experiment names it: from the folder of the experiment.
+fn named_from(data: &Path, experiment: Option<&Path>) -> String {
+    let plain = data.display().to_string();
+    let folder = experiment.and_then(Path::parent).filter(|folder| !folder.as_os_str().is_empty());
+    let Some(folder) = folder.filter(|_| data.is_relative()) else { return plain };
+    let whole = |path: &Path| path.canonicalize().ok();
+    let above = data.parent().filter(|above| !above.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let (Some(from), Some(to), Some(name)) = (whole(folder), whole(above), data.file_name()) else { return plain };
+    let shared = from.components().zip(to.components()).take_while(|(a, b)| a == b).count();
+    let up = from.components().skip(shared).map(|_| Component::ParentDir);
+    let path: PathBuf = up.chain(to.components().skip(shared)).collect();
+    path.join(name).display().to_string()
 }
 
 /// Prints the columns of a file, their roles, and the experiment or the question that is open.
@@ -212,8 +248,9 @@ fn file_json(found: &FileLook, draft: &Result<Draft, UserQuestion>) -> Value {
 
 /// Prints what the splits of an experiment hold.
 fn experiment(options: &Options, terminal: &Terminal) -> Result<Vec<DataError>, SessionFailure> {
-    let experiment =
-        OpenedExperiment::open(&options.name)?.permitting(options.programs.run_commands).file.resolve(None, &[])?;
+    let opened = OpenedExperiment::open(&options.name)?.permitting(options.programs.run_commands);
+    let experiment = opened.file.resolve(None, &[])?;
+    opened.require_files(&experiment)?;
     check_program(&experiment.task, &experiment.splits())?;
     let (task, task_options) = open_task(&experiment.task)?;
     let problems = task.problems(&experiment.task, PROBLEMS);

@@ -1,6 +1,7 @@
 //! The choice of task, input and label: by names, kinds and counts of the columns. What these leave open is a question.
 
 mod label;
+mod questions;
 mod sequences;
 mod tagging;
 
@@ -77,6 +78,9 @@ impl<'a> Chooser<'a> {
         if self.found.rows == 0 {
             return ask("the file has no rows below its header");
         }
+        if let Some(around) = self.wrapper() {
+            return ask(around);
+        }
         let wished =
             self.wishes.input.iter().map(|name| self.named("--input", name)).collect::<ChoiceResult<Vec<usize>>>()?;
         if let Some((n, _)) = wished.iter().enumerate().find(|(n, at)| wished[..*n].contains(at)) {
@@ -133,8 +137,7 @@ impl<'a> Chooser<'a> {
 
     /// Columns as options to choose from, with what they hold.
     fn options(&self, option: &str, columns: &[usize]) -> String {
-        let one =
-            |at: &usize| format!("{} ({}, {})", self.option(option, *at), self.kinds[*at].name(), self.values(*at));
+        let one = |at: &usize| format!("{} ({})", self.option(option, *at), self.content(*at));
         columns.iter().map(one).collect::<Vec<_>>().join(", ")
     }
 
@@ -265,23 +268,11 @@ impl<'a> Chooser<'a> {
         is_short && !names::is_text(self.name(text)) && self.features_beside(label).len() > 2
     }
 
-    fn kept_out(&self, label: usize) -> String {
-        let others: Vec<usize> = self.all().filter(|at| *at != label).collect();
-        if others.is_empty() { "there is none".to_owned() } else { self.options("--input", &others) }
-    }
-
     /// The task on texts without a label.
     fn unlabelled(&self, wished: Vec<usize>) -> ChoiceResult<Draft> {
         let is_label = |at: &usize| !self.found.headless && names::label(self.name(*at)) == 2 && !wished.contains(at);
         if let Some(at) = self.all().find(is_label) {
-            return ask(format!(
-                "`{}` has the name of a label, and its values are none ({}, {}): {} takes it as it is; `--task language` learns a \
-                 text without it",
-                self.name(at),
-                self.kinds[at].name(),
-                self.values(at),
-                self.option("--label", at)
-            ));
+            return ask(self.no_label_by_name(at));
         }
         let texts = self.texts(None);
         if let Some(at) = self.all().find(|at| self.kinds[*at] == Kind::Written && !wished.contains(at)) {
@@ -296,19 +287,7 @@ impl<'a> Chooser<'a> {
             ([first, second], false) if names::is_heading(self.name(*second), self.name(*first)) => {
                 self.language(vec![*first])
             }
-            ([], _) => ask(format!(
-                "no column holds a text or a label: {}",
-                self.options("--label", &self.all().collect::<Vec<_>>())
-            )),
-            _ => {
-                let all: Vec<usize> =
-                    self.all().filter(|at| !matches!(self.kinds[*at], Kind::Empty | Kind::Nested)).collect();
-                ask(format!(
-                    "no column holds few values that could be labels: {}; or `--task language` with one of {}",
-                    self.options("--label", &all),
-                    self.options("--input", &texts)
-                ))
-            }
+            _ => ask(self.no_label(&texts)),
         }
     }
 

@@ -9,6 +9,7 @@ mod text;
 use clap::{Args, ValueEnum};
 use rtc_task::{FileLook, Format, TextForm, delimiter, encoding};
 
+use crate::choice::choice;
 use choose::Chooser;
 
 pub(super) use attempt::{Attempt, attempt};
@@ -29,6 +30,9 @@ pub(super) struct Wishes {
     /// For a data file: what the label is [default: by its values]
     #[arg(long, value_enum)]
     pub(super) answer: Option<AnswerArg>,
+    /// For a data file: how it is written [default: by the ending of its name]
+    #[arg(long, value_enum)]
+    pub(super) format: Option<FileFormatArg>,
     /// For a .csv or .tsv file: whether `"` stands around cells [default: around]
     #[arg(long, value_enum)]
     pub(super) quotes: Option<QuotesArg>,
@@ -46,9 +50,10 @@ pub(super) struct Wishes {
 impl Wishes {
     /// Whether nothing is said.
     pub(super) fn are_none(&self) -> bool {
-        let Self { task, input, label, answer, quotes, delimiter, encoding, decimal } = self;
+        let Self { task, input, label, answer, format, quotes, delimiter, encoding, decimal } = self;
         let columns = task.is_none() && input.is_empty() && label.is_none() && answer.is_none();
-        columns && quotes.is_none() && delimiter.is_none() && encoding.is_none() && decimal.is_none()
+        let text = quotes.is_none() && delimiter.is_none() && encoding.is_none() && decimal.is_none();
+        columns && format.is_none() && text
     }
 
     /// How the text of the file is written, as far as that is said.
@@ -124,6 +129,22 @@ impl AnswerArg {
             Self::Number => "number",
             Self::Labels => "labels",
         }
+    }
+}
+
+choice! {
+    /// `--format`.
+    pub(super) enum FileFormatArg for Format {
+        /// Cells with commas between them
+        Csv,
+        /// Cells with tabs between them
+        Tsv,
+        /// A JSON object per line, or a list of them
+        Json,
+        /// Apache Parquet
+        Parquet,
+        /// Text without columns
+        Text,
     }
 }
 

@@ -17,7 +17,7 @@ pub(super) fn plain(name: &str) -> String {
     plain.trim_matches('_').to_owned()
 }
 
-const KEYS: [&str; 16] = [
+const KEYS: [&str; 17] = [
     "",
     "id",
     "ids",
@@ -34,6 +34,7 @@ const KEYS: [&str; 16] = [
     "hash",
     "url",
     "level_0",
+    "index_level_0",
 ];
 
 /// Whether a name is that of a key.

@@ -1,9 +1,10 @@
 //! The text of the experiment that is written for a file.
 
 use std::fmt::Write as _;
+use std::path::Path;
 
 use rtc_session::text::number;
-use rtc_task::{FileLook, Format};
+use rtc_task::{FileLook, Format, file_format};
 
 use super::{AnswerArg, Draft, TaskArg};
 
@@ -17,6 +18,9 @@ pub(super) fn experiment(name: &str, found: &FileLook, draft: &Draft) -> String 
         if found.headless { name.clone() } else { quoted(name) }
     };
     let mut line = |name: &str, value: String| writeln!(text, "  {name}: {value}").expect("a text takes all");
+    if file_format(Path::new(name)) != Some(found.format) {
+        line("format", format_name(found.format).to_owned());
+    }
     match &draft.inputs[..] {
         [] => {}
         [input] => line("input", column(input)),
@@ -57,9 +61,33 @@ pub(super) fn experiment(name: &str, found: &FileLook, draft: &Draft) -> String 
     if let Some(length) = draft.length {
         line("length", length.to_string());
     }
-    text += "optimiser: { learning_rate: 0.001, clip: 1 }\nschedule: { kind: cosine, warmup: 100 }\n\
-             batch: { size: 32, buckets: length }\nepochs: 5\nevaluate: [dev]\n";
+    let warmup = warmup(found.rows, draft.task);
+    text += &format!(
+        "optimiser: {{ learning_rate: 0.001, clip: 1 }}\nschedule: {{ kind: cosine, warmup: {warmup} }}\n\
+         batch: {{ size: {BATCH}, buckets: length }}\nepochs: {EPOCHS}\nevaluate: [dev]\n"
+    );
     text + &sizes(found.rows)
+}
+
+/// Rows of an update, and passes over them.
+const BATCH: usize = 32;
+const EPOCHS: usize = 5;
+
+/// Updates of the warm-up: 100, or a tenth of those of the run. Those of `language` are counted by windows, not by rows.
+fn warmup(rows: usize, task: TaskArg) -> usize {
+    let updates = (rows - rows / 10).div_ceil(BATCH) * EPOCHS;
+    if task == TaskArg::Language { 100 } else { (updates / 10).clamp(1, 100) }
+}
+
+/// The name of a format in experiments.
+fn format_name(format: Format) -> &'static str {
+    match format {
+        Format::Csv => "csv",
+        Format::Tsv => "tsv",
+        Format::Json => "json",
+        Format::Parquet => "parquet",
+        Format::Text => "text",
+    }
 }
 
 /// Rows up to which models have a quarter of the widths of the papers, and half of them.

@@ -170,9 +170,40 @@ impl Chooser<'_> {
         if self.texts(None).is_empty() { "" } else { "; `--task language` takes texts without a label" }
     }
 
+    /// Whether a column that is named by `--label` can be learned: it has several values, most of them in several rows.
+    pub(super) fn can_label(&self, at: usize) -> bool {
+        match self.kinds[at] {
+            Kind::Empty | Kind::Nested | Kind::Same | Kind::Key | Kind::Split => false,
+            Kind::Text | Kind::Date => has_few_values(self.column(at), self.filled(at)),
+            _ => true,
+        }
+    }
+
+    /// The question of a column that is named as the label and that nothing is learned from.
+    fn nothing_to_learn(&self, at: usize) -> Option<String> {
+        let (name, filled) = (self.name(at), self.filled(at));
+        let count = self.column(at).values.len();
+        let is_class = self.wishes.answer == Some(AnswerArg::Class);
+        match self.kinds[at] {
+            Kind::Nested | Kind::Empty => {
+                Some(format!("`{name}` holds {}: `--label` names another column", self.nothing(at)))
+            }
+            Kind::Same => Some(format!(
+                "`{name}` is the same in all rows, and one class is nothing to learn: `--label` names another column"
+            )),
+            _ if is_class && count == filled && filled > 2 => Some(format!(
+                "`{name}` has another value in each of {filled} rows, and a class of one row is not learned: `--label` names another column"
+            )),
+            _ => None,
+        }
+    }
+
     pub(super) fn answer(&self, label: usize) -> ChoiceResult<AnswerArg> {
         let column = self.column(label);
         let filled = self.filled(label);
+        if let Some(question) = self.nothing_to_learn(label) {
+            return ask(question);
+        }
         if let Some(answer) = self.wishes.answer {
             return Ok(answer);
         }
@@ -190,7 +221,7 @@ impl Chooser<'_> {
                 self.several(label).unwrap_or_default()
             )),
             _ if !has_few_values(column, filled) => ask(format!(
-                "`{name}` has {} in {filled} rows, which are hardly classes: `--answer class` takes them so, `--label` names another column",
+                "`{name}` has {} in {filled} rows, which are hardly classes: `--label` names another column",
                 self.values(label)
             )),
             _ => Ok(AnswerArg::Class),
