@@ -41,7 +41,8 @@ fn files_that_are_no_specs_give_a_message_and_a_code() {
     place.rtc(&["fmt", "folder.rt", "bytes.rt"]).code(6).says("folder.rt").says("bytes.rt:2");
     place.rtc(&["train", "tiny.rt", "--experiment", "folder.rt"]).code(6);
     place.rtc(&["train", "tiny.rt", "--experiment", "empty.rt"]).code(2);
-    place.rtc(&["train", "tiny.rt", "--experiment", "bytes.rt"]).code(2).says("not UTF-8");
+    fs::copy(place.path("bytes.rt"), place.path("bytes.yaml")).expect("a new file");
+    place.rtc(&["train", "tiny.rt", "--experiment", "bytes.yaml"]).code(2).says("not UTF-8");
     place.write("mark.rt", &format!("\u{feff}{}", place.read("tiny.rt")));
     place.rtc(&["check", "mark.rt"]).code(0);
     place.rtc(&["train", "tiny.rt", "--experiment", "listops_smok"]).code(2).says("did you mean `listops_smoke`?");

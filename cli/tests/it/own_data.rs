@@ -155,7 +155,7 @@ fn broken_files_are_refused_with_their_lines() {
     place.write("test.jsonl", "{\"text\": \"a\", \"label\": \n");
     train(&place, &[]).code(4).says("test.jsonl:1: this line is no JSON");
     fs::remove_file(place.path("train.csv")).expect("it was there");
-    train(&place, &[]).code(4).says("train.csv: ");
+    train(&place, &[]).code(4).says("mine.yaml:").says("`task.data.train`: there is no file `train.csv`");
 }
 
 #[test]
