@@ -94,7 +94,7 @@ pub fn task_named(name: &str) -> Result<&'static dyn Task, String> {
 }
 
 /// Tasks on files of the user as other programs name them.
-const SYNONYMS: [(&str, &[&str]); 4] = [
+const SYNONYMS: [(&str, &[&str]); 6] = [
     (
         "table",
         &[
@@ -111,6 +111,19 @@ const SYNONYMS: [(&str, &[&str]); 4] = [
     ),
     ("pairs", &["pair", "nli", "entailment", "similarity", "pair_classification", "sentence_pair", "paraphrase"]),
     ("tagging", &["ner", "pos", "token_classification", "sequence_labeling", "sequence_labelling", "tags"]),
+    (
+        "sequences",
+        &[
+            "seq2seq",
+            "translation",
+            "summarization",
+            "summarisation",
+            "question_answering",
+            "text2text",
+            "text2text_generation",
+        ],
+    ),
+    ("masked", &["mlm", "masked_lm", "masked_language_modeling", "masked_language_modelling", "fill_mask"]),
     (
         "language",
         &[

@@ -89,7 +89,7 @@ impl Chooser<'_> {
                 let labels =
                     if labels.is_empty() { String::new() } else { format!(": {}", self.options("--label", labels)) };
                 format!(
-                    "no column holds few values that could be labels{labels}; `--task language` learns the texts of one column, with {}",
+                    "no column holds few values that could be labels{labels}; `--task language` learns the texts of one column, with one of {}",
                     self.options("--input", texts)
                 )
             }
