@@ -8,8 +8,11 @@ use crate::source::SourceId;
 use crate::syntax::ast::{ExprKind, ExprSyntax};
 use crate::syntax::parse_formula;
 
-/// Functions of formulas besides those of constants, each of one number.
-const FUNCTIONS: [(&str, fn(f64) -> f64); 3] = [("cos", f64::cos), ("sin", f64::sin), ("tanh", f64::tanh)];
+/// A function of one number by its name.
+type NumberFunction = (&'static str, fn(f64) -> f64);
+
+/// Functions of formulas besides those of constants.
+const FUNCTIONS: [NumberFunction; 3] = [("cos", f64::cos), ("sin", f64::sin), ("tanh", f64::tanh)];
 
 /// A formula of named numbers, in the syntax of equations.
 ///

@@ -13,7 +13,7 @@ fn word(n: usize) -> &'static str {
 }
 
 fn class(n: usize) -> &'static str {
-    if n * 5 % 7 % 2 == 0 { "pos" } else { "neg" }
+    if (n * 5 % 7).is_multiple_of(2) { "pos" } else { "neg" }
 }
 
 /// Checks that a draft is made, and that its table or the draft has a text.
@@ -173,6 +173,21 @@ fn drafts_that_one_would_not_choose_are_questions() {
         "ship.csv",
         &("Survived,Name,Sex,Age,Pclass\n".to_owned() + &rows(60, ship)),
         "`Name` is a short text among features",
+    );
+    let token = |n: usize| {
+        format!(
+            "{},{},{}",
+            if n.is_multiple_of(5) { format!("Sentence: {n}") } else { String::new() },
+            word(n),
+            class(n)
+        )
+    };
+    ask("ner.csv", &("Sentence #,Word,Tag\n".to_owned() + &rows(60, token)), "a table with a line per token");
+    let film = |n: usize| format!("a {} film {n},{}", word(n), class(n));
+    ask(
+        "comments.csv",
+        &("# of 2024\n# by us\ntext,label\n".to_owned() + &rows(60, film)),
+        "begins with 2 lines with `#`",
     );
     let esol = |n: usize| format!("{},{}.5,-1.{n},C(=O)N{n}", 1 + n % 2, 100 + n);
     ask("esol.csv", &("Degree,Weight,measured,smiles\n".to_owned() + &rows(60, esol)), "which column is the label?");

@@ -12,6 +12,7 @@ use rtc_exec::learner::{
 
 /// A command of rank 0 to another rank.
 #[derive(Clone, Debug, PartialEq)]
+#[allow(clippy::large_enum_variant, reason = "a command is made, sent and gone")]
 pub(super) enum RankCommand {
     /// Make the model that is described here; what is in it is the affair of the program.
     Begin(String),

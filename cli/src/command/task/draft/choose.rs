@@ -78,8 +78,8 @@ impl<'a> Chooser<'a> {
         if self.found.rows == 0 {
             return ask("the file has no rows below its header");
         }
-        if let Some(around) = self.wrapper() {
-            return ask(around);
+        if let Some(question) = self.wrapper().or_else(|| self.token_lines()) {
+            return ask(question);
         }
         let wished =
             self.wishes.input.iter().map(|name| self.named("--input", name)).collect::<ChoiceResult<Vec<usize>>>()?;

@@ -142,6 +142,14 @@ pub(super) fn other_shape(path: &Path, format: Format, form: TextForm) -> Result
         let doubt = "the first line is only for spreadsheets, and no header: remove it";
         return Ok(Some((records.count(), doubt.to_owned())));
     }
+    if first.bytes.starts_with(b"# ") {
+        let comments = 1 + records.by_ref().take_while(|record| record.bytes.starts_with(b"#")).count();
+        let doubt = format!(
+            "the file begins with {comments} {} with `#`, as comments do: remove them",
+            if comments == 1 { "line" } else { "lines" }
+        );
+        return Ok(Some((records.count(), doubt)));
+    }
     if first.bytes.starts_with(b"{") && first.text().is_ok_and(|line| object(line).is_ok()) {
         return Ok(Some((1 + records.count(), "its rows are JSON objects: name the file .jsonl".to_owned())));
     }

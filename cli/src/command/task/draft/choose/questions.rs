@@ -4,6 +4,7 @@ use rtc_task::Format;
 
 use super::Chooser;
 use crate::command::task::draft::kind::Kind;
+use crate::command::task::draft::names;
 
 impl Chooser<'_> {
     /// The question of a file of one object that holds all rows as a list.
@@ -18,6 +19,23 @@ impl Chooser<'_> {
                  `json.dump(whole[\"{name}\"], file)` of Python does"
             )
         })
+    }
+
+    /// The sentence about a table with a line per token: a column of sentences has a value in the first line of each.
+    pub(super) fn token_lines(&self) -> Option<String> {
+        let is_sentence = |at: &usize| {
+            let name = names::plain(self.name(*at));
+            let begins = 2 * self.filled(*at) < self.found.rows && self.filled(*at) > 0;
+            begins && ["sentence", "sent", "doc"].iter().any(|start| name.starts_with(start))
+        };
+        let at = self.all().find(is_sentence).filter(|_| self.wishes.are_none())?;
+        Some(format!(
+            "`{}` has a value in {} of {} rows, as a table with a line per token has: write a JSON line per sentence, as \
+             `{{\"tokens\": [\"a\", \"b\"], \"tags\": [\"X\", \"Y\"]}}`; `--input` and `--label` take the rows as they are",
+            self.name(at),
+            self.filled(at),
+            self.found.rows
+        ))
     }
 
     /// The kind of a column and the number of its values, which says nothing of objects.
