@@ -467,12 +467,13 @@ fn member(
     let name = arg.model_name()?;
     let ForModel { experiment, edits, note } = opened.resolve_for(&arg, &name, &[&entry.with, with].concat())?;
     note.iter().for_each(|note| terminal.message(note));
-    opened.require_files(&experiment)?;
     let seeds = &experiment.seeds;
     if let Some(twice) = seeds.iter().enumerate().find(|(n, seed)| seeds[..*n].contains(seed)) {
         return Err(SessionFailure::Usage(format!("`seeds` of the experiment names {} twice", twice.1)));
     }
-    let (task, options) = task_of(&experiment)?;
+    // A table needs no files: only a task that can't be opened without one asks for it.
+    let absent = |failure| opened.require_files(&experiment).err().unwrap_or(failure);
+    let (task, options) = task_of(&experiment).map_err(absent)?;
     let facts = catalog(&*task, &options);
     let edits = [edits, opened.overrides_of(entry), Override::numbered(sets)].concat();
     let checked = arg.check_edited(&edits, &facts).map_err(|failure| of_experiment_edit(failure, sets))?;
