@@ -36,11 +36,6 @@ impl OptimiserKind {
     /// Every family.
     pub const ALL: [Self; 7] =
         [Self::Adamw, Self::Adam, Self::AdamAtan2, Self::Ranger, Self::Muon, Self::Lion, Self::Sgd];
-
-    /// Whether an update divides by the root of a second moment.
-    pub fn has_second_moment(self) -> bool {
-        !matches!(self, Self::Lion | Self::Sgd)
-    }
 }
 
 /// How long a step of [`OptimiserKind::Muon`] is, as a factor on an orthogonal matrix.
