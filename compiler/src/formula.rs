@@ -1,4 +1,7 @@
-//! Formulas outside of specs: one number computed from named numbers, as the factor of a learning-rate schedule.
+//! Formulas outside of specs: one number computed from named numbers, as the factor of a learning-rate schedule, and the lines of an
+//! optimiser.
+
+mod update;
 
 use std::collections::BTreeSet;
 
@@ -7,6 +10,8 @@ use crate::diag::{Problems, did_you_mean, list};
 use crate::source::SourceId;
 use crate::syntax::ast::{ExprKind, ExprSyntax};
 use crate::syntax::parse_formula;
+
+pub use update::{MOST_KEPT, SHARED, UpdateFormula};
 
 /// A function of one number by its name.
 type NumberFunction = (&'static str, fn(f64) -> f64);
@@ -37,17 +42,26 @@ impl NumberFormula {
     /// # Errors
     /// A sentence: a syntax error, or a name or a function that does not exist.
     pub fn parse(text: &str, names: &[&str]) -> Result<Self, String> {
-        let mut problems = Problems::default();
-        let Some(tree) = parse_formula(SourceId(0), text, &mut problems) else {
-            let first = problems.iter().next().map_or_else(String::new, |problem| {
-                let label = if problem.label.is_empty() { String::new() } else { format!(", {}", problem.label) };
-                format!(": {}{label}", problem.message)
-            });
-            return Err(format!("`{text}` is no formula{first}"));
-        };
-        let mut used = BTreeSet::new();
-        check(&tree, names, &mut used)?;
-        Ok(Self { tree, names: used })
+        Self::checked(text, Some(names))
+    }
+
+    /// The same with any names, see [`Self::names`].
+    ///
+    /// # Errors
+    /// A sentence: a syntax error, or a function that does not exist.
+    pub fn of_any_names(text: &str) -> Result<Self, String> {
+        Self::checked(text, None)
+    }
+
+    fn checked(text: &str, known: Option<&[&str]>) -> Result<Self, String> {
+        let (tree, mut names) = (read(text)?, BTreeSet::new());
+        check(&tree, known, &mut names)?;
+        Ok(Self { tree, names })
+    }
+
+    /// Returns the names that the formula uses.
+    pub fn names(&self) -> impl Iterator<Item = &str> {
+        self.names.iter().map(String::as_str)
     }
 
     /// Whether the formula uses a name.
@@ -66,6 +80,18 @@ impl NumberFormula {
     }
 }
 
+/// The tree of a formula.
+fn read(text: &str) -> Result<ExprSyntax, String> {
+    let mut problems = Problems::default();
+    parse_formula(SourceId(0), text, &mut problems).ok_or_else(|| {
+        let first = problems.iter().next().map_or_else(String::new, |problem| {
+            let label = if problem.label.is_empty() { String::new() } else { format!(", {}", problem.label) };
+            format!(": {}{label}", problem.message)
+        });
+        format!("`{text}` is no formula{first}")
+    })
+}
+
 /// A function of formulas.
 fn function(name: &str, args: &[Constant]) -> Option<Result<Constant, String>> {
     let own = FUNCTIONS.iter().find(|(known, _)| *known == name);
@@ -75,15 +101,13 @@ fn function(name: &str, args: &[Constant]) -> Option<Result<Constant, String>> {
     }
 }
 
-/// Collects the names of a formula, and refuses what it cannot use.
-fn check(expr: &ExprSyntax, names: &[&str], used: &mut BTreeSet<String>) -> Result<(), String> {
+/// Collects the names of a formula, and refuses functions that it cannot use, and names besides `names`.
+fn check(expr: &ExprSyntax, names: Option<&[&str]>, used: &mut BTreeSet<String>) -> Result<(), String> {
     match &expr.kind {
         ExprKind::Int(_) | ExprKind::Float(_) | ExprKind::Bool(_) => Ok(()),
-        ExprKind::Name(name) if names.contains(&&**name) => {
-            used.insert(name.clone());
-            Ok(())
-        }
         ExprKind::Name(name) => {
+            used.insert(name.clone());
+            let Some(names) = names.filter(|names| !names.contains(&&**name)) else { return Ok(()) };
             let near = did_you_mean(name, names.iter().copied());
             let near = if near.is_empty() { near } else { format!("; {near}") };
             Err(format!("`{name}` is unknown here: a formula may use {}{near}", list(names.iter().copied(), "and")))

@@ -2,6 +2,7 @@
 
 use std::sync::atomic::AtomicBool;
 
+use rtc_compiler::formula::UpdateFormula;
 use rtc_compiler::ir::text;
 use rtc_compiler::pipeline::memory::LargestBatches;
 use rtc_compiler::plan::memory::{BatchShape, MemoryTarget};
@@ -37,6 +38,8 @@ pub(crate) struct TrainingDescription {
     supervision: Supervision,
     inference: Inference,
     groups: ParameterGroups,
+    /// The lines of the optimiser, where it is a formula.
+    formula: Option<String>,
     /// The lengths of the rows of the largest batches.
     training: Vec<usize>,
     evaluation: Option<Vec<usize>>,
@@ -70,6 +73,7 @@ impl TrainingDescription {
             supervision: experiment.supervision,
             inference: experiment.inference,
             groups,
+            formula: experiment.optimiser.formula.clone(),
             training: work.training.lengths,
             evaluation: work.evaluation.map(|shape| shape.lengths),
             fixed: work.fixed_bytes,
@@ -117,6 +121,7 @@ impl TrainingDescription {
             halting,
             inference: self.inference,
             groups: self.groups,
+            formula: self.formula.as_deref().map(UpdateFormula::parse).transpose().map_err(SessionFailure::Usage)?,
             depth: None,
         };
         compiled.model((fitted.training, fitted.inference), self.seed, how)

@@ -33,6 +33,7 @@ use crate::following::TrainingDescription;
 use crate::labels::RunLabels;
 use crate::memory;
 use crate::model::{AnyModel, Compiled, Computing};
+use crate::rates::check_rates;
 use crate::saved::generated;
 use crate::text::{count, duration, number};
 use crate::threads;
@@ -276,9 +277,7 @@ impl TrainingJob {
 
     /// The model with freshly drawn parameters.
     pub fn model(&self, fitted: Fitted, halting: Halting, place: ExecutionTarget) -> Result<AnyModel, SessionFailure> {
-        let groups = self.compiled.groups(&self.experiment)?;
-        let inference = self.experiment.inference;
-        let how = Computing { place, memory: fitted.limit, halting, inference, groups, depth: None };
+        let how = Computing { place, memory: fitted.limit, halting, ..self.compiled.computing(&self.experiment)? };
         self.compiled.model((fitted.training, fitted.inference), self.info.seed, how)
     }
 
@@ -330,7 +329,7 @@ impl TrainingJob {
         stop: &AtomicBool,
         observer: &mut dyn Observer,
     ) -> Result<(Outcome, Balance), SessionFailure> {
-        self.check_rates(data)?;
+        check_rates(&self.experiment, &data.set, (self.info.seed, self.info.until))?;
         let mut model = self.model_of_all(data, how, ranks)?;
         let mut shared = SharedLearner::new(&mut *model, ranks, stop);
         if let Some(weights) = &self.start {

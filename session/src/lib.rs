@@ -29,7 +29,7 @@ pub mod memory;
 mod metrics;
 pub mod model;
 pub mod ranks;
-mod rates;
+pub mod rates;
 pub mod saved;
 pub mod spec_file;
 pub mod text;

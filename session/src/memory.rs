@@ -99,7 +99,7 @@ pub(crate) fn work(experiment: &Experiment, data: &Dataset, parameters: usize) -
 /// What a training takes of a device beside the arrays that every one has: of every parameter its average, its slow weight and sums
 /// of its gradients over parts of a batch, where there are such, and its two copies in 16 bits; and the libraries.
 pub(crate) fn beside_on_device(experiment: &Experiment, precision: Precision, parameters: usize) -> u64 {
-    let slow = experiment.optimiser.kind == OptimiserKind::Ranger;
+    let slow = matches!(experiment.optimiser.kind, OptimiserKind::Ranger | OptimiserKind::Formula);
     let narrow = precision == Precision::Bf16;
     let sums = u64::from((experiment.batch.accumulate as u64).max(1).ilog2());
     let arrays = [experiment.ema.is_some(), slow, narrow].map(u64::from).iter().sum::<u64>() + sums;

@@ -1,10 +1,10 @@
 //! Whether a task has the metrics that an experiment asks for.
 
 use rtc_compiler::schema::Objective;
-use rtc_runs::experiment::{Experiment, MetricKind};
-use rtc_task::Task;
+use rtc_runs::experiment::{CONFIDENCE, Experiment, LABEL, LENGTH, MetricKind, PREDICTED, PROBABILITY};
 use rtc_task::error::unknown;
-use rtc_train::NUMBERS;
+use rtc_task::{Options as TaskOptions, Task};
+use rtc_train::{NUMBERS, named_classes};
 
 use crate::failure::SessionFailure;
 
@@ -12,9 +12,23 @@ use crate::failure::SessionFailure;
 ///
 /// # Errors
 /// The metric, with the answers that it needs, or the metrics that there are.
-pub(crate) fn require_metrics(experiment: &Experiment, task: &dyn Task) -> Result<(), SessionFailure> {
+pub(crate) fn require_metrics(
+    experiment: &Experiment,
+    task: &dyn Task,
+    options: &TaskOptions,
+) -> Result<(), SessionFailure> {
     let objective = task.objective();
-    let missing = |kind: &MetricKind| Some((*kind, missing(*kind, task)?));
+    let classes = named_classes(experiment, task, options);
+    let mut own =
+        experiment.metrics.iter().filter_map(|kind| if let MetricKind::Own(own) = kind { Some(own) } else { None });
+    let names: &[&str] = match objective {
+        Objective::Number => &[LABEL, PREDICTED, LENGTH],
+        Objective::Classify | Objective::Pair | Objective::Each | Objective::Several => {
+            &[LABEL, PREDICTED, CONFIDENCE, PROBABILITY, LENGTH]
+        }
+    };
+    own.try_for_each(|own| own.require_names(names, &classes)).map_err(SessionFailure::Usage)?;
+    let missing = |kind: &MetricKind| Some((kind.clone(), missing(kind, task)?));
     if let Some((kind, needs)) = experiment.metrics.iter().find_map(missing) {
         let (field, answers) = if experiment.choose.metric() == Some(&kind.to_string()) {
             (format!("choose: {kind}"), answers(objective))
@@ -40,7 +54,7 @@ pub(crate) fn require_metrics(experiment: &Experiment, task: &dyn Task) -> Resul
 }
 
 /// Returns the answers that a metric needs, if those of the task are others.
-fn missing(kind: MetricKind, task: &dyn Task) -> Option<&'static str> {
+fn missing(kind: &MetricKind, task: &dyn Task) -> Option<&'static str> {
     let objective = task.objective();
     let (fits, needs) = match kind {
         MetricKind::MacroF1 | MetricKind::BalancedAccuracy | MetricKind::CalibrationError => {
@@ -53,6 +67,7 @@ fn missing(kind: MetricKind, task: &dyn Task) -> Option<&'static str> {
         MetricKind::Top(_) => (matches!(objective, Objective::Classify | Objective::Pair | Objective::Each), "classes"),
         MetricKind::Exact => (matches!(objective, Objective::Each | Objective::Several), "several answers a row"),
         MetricKind::EditDistance => (objective == Objective::Each, "a class for every token"),
+        MetricKind::Own(_) => (true, "any"),
         MetricKind::BitsPerByte => (task.knows_bytes(), "a text whose next tokens are the answers"),
     };
     (!fits).then_some(needs)

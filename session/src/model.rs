@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use rtc_compiler::formula::UpdateFormula;
 use rtc_compiler::ir::graph::{Graph, MAIN};
 use rtc_compiler::ir::hash;
 use rtc_compiler::ir::types::Dim;
@@ -87,6 +88,16 @@ impl Compiled {
     /// Whether rows or positions leave a recurrence, so that their steps are counted.
     pub fn halts(&self) -> bool {
         self.graph.output("depth").is_some()
+    }
+
+    /// Returns how the model computes in a training by an experiment, on a processor.
+    ///
+    /// # Errors
+    /// Groups of the optimiser that the model lacks.
+    pub fn computing(&self, experiment: &Experiment) -> Result<Computing, SessionFailure> {
+        let formula = experiment.optimiser.read_formula().transpose().map_err(SessionFailure::Usage)?;
+        let (groups, inference) = (self.groups(experiment)?, experiment.inference);
+        Ok(Computing { groups, formula, inference, ..Computing::default() })
     }
 
     /// Returns the groups of the optimiser of an experiment, by the parameters of the model.
@@ -204,6 +215,7 @@ impl Compiled {
             return Err(SessionFailure::Usage(message));
         }
         model.set_groups(&how.groups);
+        model.set_formula(how.formula.clone());
         model.set_halting(how.halting);
         model.set_precision(how.place.precision);
         model.set_depth(how.depth);
@@ -255,6 +267,8 @@ pub struct Computing {
     pub halting: Halting,
     /// Parameters whose updates differ from those of all others.
     pub groups: ParameterGroups,
+    /// The optimiser, where it is a formula.
+    pub formula: Option<UpdateFormula>,
     /// Steps of every row in place of those that come with the examples.
     pub depth: Option<usize>,
     /// Whether evaluations leave out the outer recursion.

@@ -24,7 +24,7 @@ use rtc_task::{
     AskedRow, AskedRows, Column, Dataset, Example, Format, Options as TaskOptions, TaskHandle, catalog, file_format,
     open_task,
 };
-use rtc_train::Measurement;
+use rtc_train::{Measurement, named_classes};
 use serde_json::{Map, Value};
 
 use crate::definition::{GraphFacts, need_spec};
@@ -212,6 +212,7 @@ impl TrainedModel {
             scale: self.task.scale(&self.options),
             perplexity,
             asked: self.experiment.metrics.clone(),
+            classes: named_classes(&self.experiment, &*self.task, &self.options),
             each_class: false,
         }
     }
@@ -466,7 +467,7 @@ pub fn task_of(experiment: &Experiment) -> Result<(TaskHandle, TaskOptions), Ses
 /// A task that can't be opened; metrics that its answers do not have.
 pub fn catalog_in(experiment: &Experiment) -> Result<Catalog, SessionFailure> {
     let (task, options) = task_of(experiment)?;
-    require_metrics(experiment, &*task)?;
+    require_metrics(experiment, &*task, &options)?;
     Ok(catalog(&*task, &options))
 }
 

@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use rtc_base::batch::{Batch, Labels};
 use rtc_base::rng::Key;
+use rtc_compiler::formula::UpdateFormula;
 use rtc_compiler::ir::attribute;
 use rtc_compiler::ir::graph::{Graph, MAIN, Parameter};
 use rtc_compiler::ir::ops::Op;
@@ -44,6 +45,23 @@ pub struct Run {
     pub outputs: Arrays,
     /// The gradient of every parameter; zero where the graph computes none.
     pub gradients: Arrays,
+}
+
+/// The optimiser of tests for [`OptimiserKind::Formula`](rtc_exec::learner::OptimiserKind::Formula): it has every name, and moves what has
+/// no gradient.
+const FORMULA: &str = "
+    m = beta1 * m + (1 - beta1) * g
+    v = beta2 * v + (1 - beta2) * g ^ 2  # of squares
+    ahead = when(step > 2, m / (1 - beta1 ^ step), momentum * g)
+    p = p - rate * (ahead / (sqrt(v / (1 - beta2 ^ step)) + epsilon) + decay * p + 0.001)
+";
+
+/// The lines of it.
+///
+/// # Panics
+/// Never: they are lines of an optimiser.
+pub fn formula() -> UpdateFormula {
+    UpdateFormula::parse(FORMULA).expect("lines of an optimiser")
 }
 
 /// The key of every run: the same masks each time.

@@ -12,6 +12,7 @@ use rtc_runs::grid::{CellState, GridRow};
 use rtc_session::device::Card;
 use rtc_session::failure::SessionFailure;
 use rtc_session::job::{Data, Pace};
+use rtc_session::rates::check_rates;
 use rtc_session::text::{count, duration, number};
 use rtc_session::threads;
 use rtc_train::{Forecast, forecast};
@@ -154,6 +155,7 @@ fn cost(
     (pace, card, rooms): (Pace, Option<&Card>, &Rooms),
 ) -> Result<CellCost, SessionFailure> {
     let job = grid.job(place, None);
+    check_rates(&job.experiment, &data.set, (job.info.seed, job.info.until))?;
     let halts = job.compiled.halts();
     let run = || -> Result<Forecast, SessionFailure> {
         let fitted = job.fit(grid.path(place), data, pace, card)?;

@@ -1,4 +1,4 @@
-//! `optimiser.groups`, `schedule.formula` and the optimisers of one moment, in the real program.
+//! `optimiser.groups`, `schedule.formula`, `optimiser.formula` and the optimisers of one moment, in the real program.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -93,6 +93,10 @@ fn a_formula_is_the_schedule_that_it_writes() {
         train(&place, "refused", &[&with]).code(2).says(why);
         assert!(!place.path("runs/refused").exists());
     }
+    // Before a cell is trained for a moment, too.
+    let with = "schedule={ kind: formula, formula: '1 - step / 10' }";
+    place.write("all.yaml", &(place.read("tiny.yaml") + "compare: [tiny]\n"));
+    place.rtc(&["ablate", "all.yaml", "--with", with, "--dry-run"]).code(2).says("at step 11 of 40");
     train(&place, "refused", &["schedule.formula='1'"]).code(2).says("`kind: formula` needs a `formula`");
     let total = "schedule={ kind: formula, formula: '1 - step / total' }";
     train(&place, "total", &[total]).code(0);
@@ -117,4 +121,43 @@ fn lion_and_sgd_train_and_resume() {
     train(&place, "refused", &["optimiser={ kind: sgd, epsilon: 0.1, learning_rate: 0.1 }"])
         .code(2)
         .says("have no `epsilon`");
+}
+
+#[test]
+fn an_optimiser_as_a_formula_trains_resumes_and_is_checked() {
+    let place = Place::new();
+    let written = "optimiser={ kind: formula, learning_rate: 0.003, momentum: 0.9, formula: \"m = momentum * m + g; p = p - rate * m\" }";
+    let sgd = "optimiser={ kind: sgd, learning_rate: 0.003, momentum: 0.9 }";
+    let losses = |run: &str| -> Vec<f64> {
+        let lines = place.read(&format!("runs/{run}/metrics.jsonl"));
+        let lines = lines.lines().map(|line| serde_json::from_str::<Value>(line).expect("JSON"));
+        lines.filter_map(|line| line["loss"].as_f64()).collect()
+    };
+    train(&place, "written", &[written]).code(0);
+    train(&place, "sgd", &[sgd]).code(0);
+    let (a, b) = (losses("written"), losses("sgd"));
+    assert!(a.len() > 2 && a.len() == b.len() && a.iter().zip(&b).all(|(a, b)| (a - b).abs() < 1e-4), "{a:?} {b:?}");
+    let saved = arrays(&place, "written", "optimiser");
+    assert!(!saved.is_empty() && saved.keys().all(|name| name.starts_with("first_moment")), "{saved:?}");
+
+    place.train(&["--run", "on", "--with", written, "--until", "60"]).code(0);
+    place.train(&["--run", "written", "--with", written, "--until", "60"]).code(0);
+    assert_eq!(last(&place, "written", "weights"), last(&place, "on", "weights"));
+    place.rtc(&["verify", "runs/written", "--again"]).code(0);
+
+    for (formula, rest, why) in [
+        ("p = p - rate * g / (step - 7)", "", "at step 7 of 40"),
+        ("p = p - raet * g", "", "did you mean `rate`?"),
+        ("p = p - 0.1 * g", "", "don't use `rate`, so that the learning rate and its schedule would have no effect"),
+        ("p = p - rate * g", ", weight_decay: 0.1", "don't use `decay`, so that `weight_decay` would have no effect"),
+        ("p = p - rate * g", ", momentum: 0.1", "don't use `momentum`"),
+        ("g = rate * g", "", "a line must assign `p`"),
+        ("p = p - rate * g @", "", "is no formula"),
+    ] {
+        let with = format!("optimiser={{ kind: formula, learning_rate: 0.1{rest}, formula: '{formula}' }}");
+        train(&place, "refused", &[&with]).code(2).says(why);
+        assert!(!place.path("runs/refused").exists());
+    }
+    train(&place, "refused", &["optimiser={ kind: formula, learning_rate: 0.1 }"]).code(2).says("needs a `formula`");
+    train(&place, "refused", &["optimiser.formula='p = p - rate * g'"]).code(2).says("no other kind has one");
 }

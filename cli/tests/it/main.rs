@@ -25,6 +25,7 @@ mod misread;
 mod mistakes;
 mod onnx;
 mod own_data;
+mod own_metrics;
 mod predict;
 mod pretended;
 mod program;

@@ -59,13 +59,28 @@ impl Schema {
                 wrong(names.iter().any(is))
             }
             "const" => wrong(value == with),
-            // The one pattern is that of a name with a count.
-            "pattern" => {
-                assert_eq!(with, "^top_[1-9][0-9]*$", "{path}: this pattern is not checked");
+            // A name with a count, or that of a metric of one's own.
+            "pattern" if with == "^top_[1-9][0-9]*$" => {
                 let count = value.as_str().and_then(|name| name.strip_prefix("top_"));
                 let digits = |count: &&str| count.chars().all(|c| c.is_ascii_digit()) && !count.starts_with('0');
                 wrong(count.filter(digits).is_some_and(|count| !count.is_empty()))
             }
+            "pattern" => {
+                assert_eq!(with, "^[a-z][a-z0-9_]*_(error|cost|score)$", "{path}: this pattern is not checked");
+                let begin = value
+                    .as_str()
+                    .and_then(|name| ["_error", "_cost", "_score"].into_iter().find_map(|end| name.strip_suffix(end)));
+                let plain = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_';
+                wrong(begin.is_some_and(|begin| {
+                    begin.starts_with(|c: char| c.is_ascii_lowercase()) && begin.chars().all(plain)
+                }))
+            }
+            "propertyNames" => {
+                let names = value.as_object().into_iter().flat_map(|fields| fields.keys());
+                names.map(|name| Value::from(name.as_str())).find_map(|name| self.fault(with, &name, path))
+            }
+            "minProperties" => wrong(value.as_object().is_none_or(|fields| fields.len() as f64 >= number(with))),
+            "maxProperties" => wrong(value.as_object().is_none_or(|fields| fields.len() as f64 <= number(with))),
             "enum" => wrong(all().any(|one| one == value)),
             "anyOf" => wrong(all().any(fits)),
             "oneOf" => wrong(all().filter(|schema| fits(schema)).count() == 1),

@@ -4,11 +4,13 @@ use std::ops::Range;
 use std::rc::Rc;
 use std::sync::Arc;
 
+use rtc_compiler::formula::UpdateFormula;
 use rtc_compiler::lower::Binding;
 use rtc_compiler::plan::Plan;
 
 use super::device::{Device, DeviceMatrix, KernelArgument, MatrixProduct};
 use super::exec::{ALIGN, DeviceExecutor};
+use super::fusion;
 use super::memory::{DeviceArray, DevicePool, address, int, whole};
 use rtc_base::batch::Batch;
 use rtc_base::rng::Key;
@@ -68,6 +70,24 @@ impl<T: Element> ArrayMemory<T> for DevicePool {
         let constants = (!constants.is_empty()).then(|| self.upload(&constants));
         args.extend([address(constants.as_ref()), whole(part.len())]);
         Self::each(self, K::NAME, part.len(), &args);
+    }
+
+    fn formula(
+        &self,
+        formula: &UpdateFormula,
+        (numbers, scale): (&[f64], f64),
+        written: Vec<&mut DeviceArray>,
+        gradients: &DeviceArray,
+        part: &Range<usize>,
+    ) {
+        let kernel = fusion::of_formula(formula);
+        self.device().prepare(std::slice::from_ref(&kernel));
+        let numbers: Vec<T> = [&scale].into_iter().chain(numbers).map(|x| T::from_f64(*x)).collect();
+        let numbers = self.upload(&numbers);
+        let arrays = written.into_iter().map(|array| &*array).chain([gradients]);
+        let mut args: Vec<KernelArgument> = arrays.map(|array| array.part::<T>(part.start, part.len()).arg()).collect();
+        args.extend([numbers.arg(), whole(part.len())]);
+        Self::each(self, &kernel.name, part.len(), &args);
     }
 
     fn muon(

@@ -4,9 +4,10 @@
 use rtc_compiler::ir::attribute;
 use std::collections::BTreeSet;
 
+use rtc_compiler::formula::UpdateFormula;
 use rtc_compiler::ir::graph::{Graph, Node, Value};
 use rtc_compiler::ir::ops::Op;
-use rtc_compiler::ir::pointwise::{NumberSource, PointwiseSteps, results};
+use rtc_compiler::ir::pointwise::{NumberSource, PointwiseSteps, Scalar, results};
 use rtc_compiler::plan::group::{Group, units};
 use rtc_compiler::plan::{Plan, RegionPlan, Step};
 use sha2::{Digest, Sha256};
@@ -160,7 +161,10 @@ impl ChainBuilder<'_> {
                 let bias = operands.get(2).map_or("(real)0", String::as_str);
                 format!("    real t{first} = {} * {} + {bias};\n", operands[1], operands[0])
             }
-            _ => expressions(node, &operands, first),
+            _ => {
+                let results = results(&node.attrs).expect("the shape rule has read the expressions");
+                expressions(&results, &operands, first)
+            }
         };
         text.lines += &line;
     }
@@ -177,8 +181,8 @@ fn number(x: f64) -> String {
 }
 
 /// The lines of a map whose results are `t{first}` and those behind it; what lies between has names of its own.
-fn expressions(node: &Node, operands: &[String], first: usize) -> String {
-    let steps = PointwiseSteps::of(&results(&node.attrs).expect("the shape rule has read the expressions"));
+fn expressions(results: &[Scalar], operands: &[String], first: usize) -> String {
+    let steps = PointwiseSteps::of(results);
     let source = |source: &NumberSource| match source {
         NumberSource::Operand(n) => operands[*n].clone(),
         NumberSource::Number(x) => number(*x),
@@ -226,7 +230,29 @@ fn filled(expression: &str, operands: &[String]) -> String {
     out
 }
 
-/// The kernel of a text, named after what it does.
+/// The kernel of an update by a formula: the weights and what is kept, the gradients, the shared numbers with the factor of the gradients
+/// in front, and how many numbers there are. Shared numbers lie on the device: they change with every update, and the kernel stays.
+pub fn of_formula(formula: &UpdateFormula) -> GeneratedKernel {
+    let written = 1 + formula.kept().len();
+    let parameters: String = (0..written).map(|n| format!("real *w{n}, ")).collect();
+    let mut operands: Vec<String> = (0..written).map(|n| format!("w{n}[i]")).collect();
+    operands.insert(1, "(numbers[0] * g[i])".to_owned());
+    operands.extend((1..=formula.shared()).map(|n| format!("numbers[{n}]")));
+    let results = expressions(formula.results(), &operands, 0);
+    let stored: String = (0..written).map(|n| format!("    w{n}[i] = t{n};\n")).collect();
+    let body =
+        format!("({parameters}const real *g, const real *numbers, whole n) {{\n    EACH(i, n)\n{results}{stored}}}\n");
+    hashed("update", &body)
+}
+
+/// A kernel named after what it does.
+fn hashed(kind: &str, body: &str) -> GeneratedKernel {
+    let hash: String = Sha256::digest(body).iter().take(8).map(|byte| format!("{byte:02x}")).collect();
+    let name = format!("{kind}_{hash}");
+    GeneratedKernel { source: format!("KERNEL({name}){body}"), name }
+}
+
+/// The kernel of a text.
 fn named(text: &KernelText, outputs: usize, width: usize, any_width: bool) -> GeneratedKernel {
     let number = if any_width { "void" } else { "real" };
     let mut parameters: String = (0..text.inputs.len()).map(|n| format!("const {number} *x{n}, ")).collect();
@@ -240,9 +266,7 @@ fn named(text: &KernelText, outputs: usize, width: usize, any_width: bool) -> Ge
         begin += &format!("    u64 channel = i % {width}, place = unit.at * {width} + channel;\n");
     }
     let body = format!("({parameters}whole n) {{\n    EACH(i, n)\n{begin}{}}}\n", text.lines);
-    let hash: String = Sha256::digest(&body).iter().take(8).map(|byte| format!("{byte:02x}")).collect();
-    let name = format!("chain_{hash}");
-    GeneratedKernel { source: format!("KERNEL({name}){body}"), name }
+    hashed("chain", &body)
 }
 
 #[cfg(test)]

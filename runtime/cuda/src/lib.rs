@@ -45,4 +45,5 @@ mod value;
 pub use backend::{Model, model};
 pub use exec::DeviceExecutor;
 pub use function::{DeviceFunction, DeviceSpan};
+pub use fusion::of_formula as update_kernel;
 pub use sources::{BASE, Launching, generated, kernels, overrides};

@@ -12,14 +12,15 @@ mod sums;
 use rtc_compiler::ir::attribute;
 use std::sync::Arc;
 
+use rtc_compiler::formula::UpdateFormula;
 use rtc_compiler::ir::graph::{Graph, MAIN};
 use rtc_compiler::lower::Binding;
 use rtc_compiler::plan::Plan;
 
 use crate::bounds::StepBounds;
 use crate::learner::{
-    BatchAnswers, Carry, Evaluation, FlatArrays, LearnError, Learner, LearnerState, RemainingState, StepReport,
-    UpdateRule,
+    BatchAnswers, Carry, Evaluation, FlatArrays, LearnError, Learner, LearnerState, OptimiserKind, RemainingState,
+    StepReport, UpdateRule,
 };
 pub(crate) use crate::machine::backend::BackendArray;
 pub use crate::machine::backend::{ArrayMemory, Backend};
@@ -64,6 +65,8 @@ pub struct ModelOn<B: Backend> {
     /// Sums of the gradients of micro-batches, where there are several.
     sums: Sums<BackendArray<B>>,
     segments: Segments,
+    /// The lines of [`OptimiserKind::Formula`].
+    formula: Option<UpdateFormula>,
     /// What the last training step predicted.
     predicted: Predictions,
     /// The update after which the weights were last seen to be finite.
@@ -114,6 +117,7 @@ impl<B: Backend> ModelOn<B> {
             averaged: None,
             sums: Sums::default(),
             segments,
+            formula: None,
             predicted: Predictions::default(),
             sound: None,
             carries,
@@ -125,6 +129,11 @@ impl<B: Backend> ModelOn<B> {
     /// Sets the groups of the parameters whose updates differ from those of all others.
     pub fn set_groups(&mut self, groups: &ParameterGroups) {
         self.segments = Segments::new(&self.training.plan().graph, B::ALIGN, groups);
+    }
+
+    /// Sets the lines of [`OptimiserKind::Formula`].
+    pub fn set_formula(&mut self, formula: Option<UpdateFormula>) {
+        self.formula = formula;
     }
 
     /// What halted rows cost from now on.
@@ -391,9 +400,22 @@ impl<B: Backend> Learner for ModelOn<B> {
         self.micro = 0;
         self.sums.clear();
         let (weights, gradients) = self.training.arrays();
-        let targets = self.segments.of(rule);
+        let (memory, arrays, targets) = (&mut self.memory, (weights, &*gradients), self.segments.of(rule));
         let now = (scale, self.updates);
-        update::update(&mut self.memory, (weights, gradients), &mut self.state, targets, rule, now);
+        match (rule.kind, &self.formula) {
+            (OptimiserKind::Formula, Some(formula)) => {
+                let told = update::update_by_formula(memory, arrays, &mut self.state, targets, (rule, formula), now);
+                told.map_err(|why| {
+                    LearnError::Mismatch(format!("the formula of the optimiser, update {}: {why}", now.1))
+                })?;
+            }
+            (OptimiserKind::Formula, None) => {
+                return Err(LearnError::Mismatch(
+                    "the optimiser is a formula, and the model was given none".to_owned(),
+                ));
+            }
+            _ => update::update(memory, arrays, &mut self.state, targets, rule, now),
+        }
         if norm * scale > MAY_OVERFLOW {
             self.state().require_finite()?;
         }

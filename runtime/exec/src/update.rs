@@ -2,6 +2,7 @@
 
 use std::ops::Range;
 
+use rtc_compiler::formula::{MOST_KEPT, UpdateFormula};
 use rtc_kernel::optimiser::ParameterMatrix;
 use rtc_kernel::optimiser::{Adam, AdamAtan2, Follow, Lion, OptimiserKind, Sgd, UpdateRule};
 
@@ -9,7 +10,8 @@ use crate::machine::backend::ArrayMemory;
 use crate::storage::Element;
 
 /// The arrays that optimisers keep from one update to the next, by their names in checkpoints. Each begins when it is first used.
-pub const STATE: [&str; 3] = ["first_moment", "second_moment", "slow"];
+/// What a formula keeps takes these places in the order of its lines.
+pub const STATE: [&str; MOST_KEPT] = ["first_moment", "second_moment", "slow"];
 
 /// The arrays of [`STATE`] on a machine.
 pub type OptimiserState<A> = [Option<A>; STATE.len()];
@@ -41,12 +43,13 @@ pub struct Targets<'a> {
 pub fn update<T: Element, M: ArrayMemory<T>>(
     memory: &mut M,
     (w, g): (&mut M::Array, &M::Array),
-    [first, second, slow]: &mut OptimiserState<M::Array>,
+    state: &mut OptimiserState<M::Array>,
     targets: Targets<'_>,
     rule: &UpdateRule,
     (scale, step): (f64, u64),
 ) {
     let len = targets.len;
+    let [first, second, slow] = state;
     let m = moment(memory, first, len);
     if rule.kind == OptimiserKind::Ranger && slow.is_none() {
         memory.copy(w, slow, len);
@@ -70,6 +73,7 @@ pub fn update<T: Element, M: ArrayMemory<T>>(
             OptimiserKind::AdamAtan2 => {
                 memory.each(&AdamAtan2::new(&rule, scale, step), [w, m, moment(memory, second, len)], [g], range);
             }
+            OptimiserKind::Formula => unreachable!("its updates are those of `update_by_formula`"),
             OptimiserKind::Ranger => {
                 memory.each(&Adam::rectified(&rule, scale, step), [w, m, moment(memory, second, len)], [g], range);
             }
@@ -80,6 +84,28 @@ pub fn update<T: Element, M: ArrayMemory<T>>(
             memory.each(&Follow { follow: rule.lookahead.follow }, [w, slow], [], range);
         }
     }
+}
+
+/// Update number `step` (from 1) of the weights by a formula, as [`update`] does it by other rules.
+///
+/// # Errors
+/// A sentence, where a number that parameters share has no value; nothing has changed then.
+pub fn update_by_formula<T: Element, M: ArrayMemory<T>>(
+    memory: &mut M,
+    (w, g): (&mut M::Array, &M::Array),
+    state: &mut OptimiserState<M::Array>,
+    targets: Targets<'_>,
+    (rule, formula): (&UpdateRule, &UpdateFormula),
+    (scale, step): (f64, u64),
+) -> Result<(), String> {
+    let shared = |part: &UpdatedRange| rule.of_group(part.group, part.decays).shared(formula, step);
+    let numbers = targets.numbers.iter().map(shared).collect::<Result<Vec<_>, _>>()?;
+    for (part, numbers) in targets.numbers.iter().zip(&numbers) {
+        let kept = state.iter_mut().take(formula.kept().len()).map(|array| moment(memory, array, targets.len));
+        let written = [&mut *w].into_iter().chain(kept).collect();
+        memory.formula(formula, (numbers, scale), written, g, &part.range);
+    }
+    Ok(())
 }
 
 /// Returns an array of the optimiser, of zeros if it is used for the first time.

@@ -36,6 +36,7 @@ pub mod draw;
 pub mod dropout;
 pub mod elementwise;
 pub mod embedding;
+pub mod formula;
 pub mod fourier;
 pub mod geometric_attention;
 pub mod linear;

@@ -5,6 +5,7 @@
 
 use std::ops::Range;
 
+use rtc_compiler::formula::UpdateFormula;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -30,12 +31,14 @@ pub enum OptimiserKind {
     Lion,
     /// Stochastic gradient descent with momentum and decoupled weight decay.
     Sgd,
+    /// The lines of an [`UpdateFormula`].
+    Formula,
 }
 
 impl OptimiserKind {
     /// Every family.
-    pub const ALL: [Self; 7] =
-        [Self::Adamw, Self::Adam, Self::AdamAtan2, Self::Ranger, Self::Muon, Self::Lion, Self::Sgd];
+    pub const ALL: [Self; 8] =
+        [Self::Adamw, Self::Adam, Self::AdamAtan2, Self::Ranger, Self::Muon, Self::Lion, Self::Sgd, Self::Formula];
 }
 
 /// How long a step of [`OptimiserKind::Muon`] is, as a factor on an orthogonal matrix.
@@ -180,6 +183,22 @@ impl UpdateRule {
         let own = group.map_or_else(GroupRule::default, |n| self.groups[n]);
         let weight_decay = own.weight_decay.unwrap_or(if decays { self.weight_decay } else { 0.0 });
         Self { learning_rate: own.learning_rate.unwrap_or(self.learning_rate), weight_decay, ..*self }
+    }
+
+    /// The numbers that all parameters share in update number `step` (from 1) by a formula, where the rule is that of a group.
+    ///
+    /// # Errors
+    /// A sentence, where one of them has no value.
+    pub fn shared(&self, formula: &UpdateFormula, step: u64) -> Result<Vec<f64>, String> {
+        formula.numbers(&|name| match name {
+            "step" => step as f64,
+            "rate" => self.learning_rate,
+            "decay" => self.weight_decay,
+            "beta1" => self.beta1,
+            "beta2" => self.beta2,
+            "epsilon" => self.epsilon,
+            _ => self.momentum,
+        })
     }
 }
 

@@ -5,7 +5,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use rtc_compiler::formula::NumberFormula;
+use rtc_compiler::formula::{NumberFormula, UpdateFormula};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -28,6 +28,7 @@ mod halving;
 mod layers;
 mod metrics;
 mod mistakes;
+mod own_metric;
 mod place;
 mod rules;
 mod schema;
@@ -46,6 +47,7 @@ pub use groups::OptimiserGroup;
 pub use halving::Halving;
 pub use layers::ReadFile;
 pub use metrics::MetricKind;
+pub use own_metric::{CONFIDENCE, LABEL, LENGTH, OwnMetric, PREDICTED, PROBABILITY};
 pub use place::LinePart;
 pub use schema::schema;
 pub use settings::ExperimentSetting;
@@ -168,6 +170,9 @@ pub struct Optimiser {
     /// The family.
     #[serde(default)]
     pub kind: OptimiserKind,
+    /// The lines of `kind: formula`, see [`UpdateFormula`].
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub formula: Option<String>,
     /// Base learning rate, which the schedule scales.
     pub learning_rate: f64,
     /// Decay of the first and of the second moment.
@@ -209,6 +214,30 @@ impl Optimiser {
     /// Whether the family has weight decay.
     fn decays(&self) -> bool {
         self.kind != OptimiserKind::Adam
+    }
+
+    /// Reads the lines of `kind: formula`, if there are any.
+    pub fn read_formula(&self) -> Option<Result<UpdateFormula, String>> {
+        self.formula.as_deref().map(UpdateFormula::parse)
+    }
+
+    /// What is wrong with the lines, if there are any.
+    fn wrong_formula(&self) -> Option<String> {
+        let formula = match self.read_formula()? {
+            Ok(formula) => formula,
+            Err(why) => return Some(why),
+        };
+        let decays = self.weight_decay > 0.0 || self.groups.values().any(|group| group.weight_decay > Some(0.0));
+        let set = [
+            ("rate", true, "the learning rate and its schedule"),
+            ("decay", decays, "`weight_decay`"),
+            ("momentum", self.momentum.is_some(), "`momentum`"),
+            ("epsilon", self.epsilon != epsilon(), "`epsilon`"),
+            ("beta1", self.betas[0] != betas()[0], "the first of `betas`"),
+            ("beta2", self.betas[1] != betas()[1], "the second of `betas`"),
+        ];
+        let (name, _, what) = set.into_iter().find(|(name, is_set, _)| *is_set && !formula.uses(name))?;
+        Some(format!("the lines don't use `{name}`, so that {what} would have no effect"))
     }
 }
 

@@ -9,12 +9,12 @@ use super::scores::{AskedMetrics, apart};
 use rtc_base::batch::Batch;
 use rtc_exec::learner::{Depths, Evaluation, LearnError, Learner};
 use rtc_runs::error::Error;
-use rtc_runs::experiment::MetricKind;
+use rtc_runs::experiment::{Experiment, MetricKind};
 use rtc_runs::record::SplitAnswers;
 use rtc_runs::record::table::{ClassRow, LengthRow, ResultsRow};
 use rtc_task::batching::pack;
 use rtc_task::error::DataError;
-use rtc_task::{Example, ExampleTarget, Metric, Scale, Tally, majority_share, scored};
+use rtc_task::{Example, ExampleTarget, Metric, Objective, Options, Scale, Tally, Task, majority_share, scored};
 
 /// The mean over the lengths of the accuracies of each, where a split has several: long strings count no more than short ones.
 const BY_LENGTH: &str = "by_length";
@@ -39,8 +39,21 @@ pub struct Measurement<'a> {
     pub perplexity: bool,
     /// The metrics that the experiment asks for.
     pub asked: Vec<MetricKind>,
+    /// The names of the classes, where metrics use them.
+    pub classes: Vec<String>,
     /// Whether every class is reported by itself.
     pub each_class: bool,
+}
+
+/// Returns the names of the classes that the metrics of an experiment may use: those of answers that are one class each.
+pub fn named_classes(experiment: &Experiment, task: &dyn Task, options: &Options) -> Vec<String> {
+    let is_own = |kind: &MetricKind| matches!(kind, MetricKind::Own(_));
+    match task.objective() {
+        Objective::Classify | Objective::Pair | Objective::Each if experiment.metrics.iter().any(is_own) => {
+            task.classes(options)
+        }
+        Objective::Classify | Objective::Pair | Objective::Each | Objective::Number | Objective::Several => vec![],
+    }
 }
 
 /// Runs the model over a split; nothing if it was asked to stop before the end.
@@ -74,7 +87,7 @@ pub(super) fn evaluate_each(
     observer: &mut dyn Observer,
 ) -> Result<Option<(ResultsRow, Each)>, Error> {
     let Measurement { split, examples, batch: size, .. } = measurement;
-    let (mut sum, mut each) = (Sum::new(measurement.metrics, &measurement.asked), Each::default());
+    let (mut sum, mut each) = (Sum::new(&measurement), Each::default());
     let probabilities = measurement.asked.iter().any(|kind| kind.needs_probabilities());
     let mut done = 0;
     let chunks: Vec<Vec<&Example>> = examples.chunks(size.max(1)).map(|chunk| chunk.iter().collect()).collect();
@@ -100,6 +113,7 @@ pub(super) fn evaluate_each(
     if sum.scored == 0 {
         return Err(unscored(split).into());
     }
+    sum.require_values(split)?;
     Ok(Some((sum.row(&measurement), each)))
 }
 
@@ -138,9 +152,10 @@ pub(crate) struct Sum<'a> {
 
 impl<'a> Sum<'a> {
     /// The sum of no batch.
-    pub(crate) fn new(metrics: &'a [Metric], asked: &[MetricKind]) -> Self {
+    pub(crate) fn new(measurement: &Measurement<'a>) -> Self {
+        let Measurement { metrics, asked, classes, scale, .. } = measurement;
         let (correct, errors, counts) = (None, Errors::default(), MetricCounts::new(metrics));
-        let (classes, asked) = (ClassCounts::default(), AskedMetrics::new(asked));
+        let (classes, asked) = (ClassCounts::default(), AskedMetrics::new(asked, classes, *scale));
         Self { loss: 0.0, scored: 0, correct, errors, depth: None, counts, classes, asked }
     }
 
@@ -175,6 +190,12 @@ impl<'a> Sum<'a> {
     /// The same, with the number of steps that each of the examples took.
     pub(crate) fn taken(self, steps: usize, examples: usize) -> Self {
         Self { depth: Some(Depths::of(std::iter::repeat_n(steps as f64, examples))), ..self }
+    }
+
+    /// Refuses answers for which a metric has no value.
+    pub(crate) fn require_values(&self, split: &str) -> Result<(), DataError> {
+        let error = |why: &str| DataError { file: split.to_owned(), line: None, message: why.to_owned() };
+        self.asked.failure().map_or(Ok(()), |why| Err(error(why)))
     }
 
     /// Number of scored predictions.

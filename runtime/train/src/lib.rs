@@ -13,6 +13,7 @@ mod feed;
 mod forecast;
 pub mod generate;
 mod observer;
+mod own_metrics;
 pub mod ranks;
 mod scores;
 mod slots;
@@ -41,7 +42,7 @@ use slots::TrainingSlots;
 
 pub use errors::NUMBERS;
 use evaluate::{Each, evaluate_each};
-pub use evaluate::{Measurement, evaluate, evaluate_kept, require_finite};
+pub use evaluate::{Measurement, evaluate, evaluate_kept, named_classes, require_finite};
 pub use feed::{Feed, longest};
 pub use forecast::{Forecast, forecast};
 pub use observer::{Event, Observer, Silent};
@@ -117,6 +118,8 @@ struct Trainer<'a> {
     metrics: &'static [Metric],
     scale: Scale,
     perplexity: bool,
+    /// The names of the classes, where metrics use them.
+    classes: Vec<String>,
     /// Tokens trained on since the last line of `timing.jsonl`, and when that was.
     speed: (usize, Instant),
 }
@@ -134,6 +137,7 @@ impl<'a> Trainer<'a> {
         let unknown = |message| DataError { file: experiment.task.name.clone(), line: None, message };
         let (task, options) = open_task(&experiment.task)?;
         let (metrics, scale, perplexity) = (task.about().metrics, task.scale(&options), task.perplexity());
+        let classes = named_classes(experiment, &*task, &options);
         let feed = Feed::new(experiment, data, run.info().seed).map_err(unknown)?;
         let schedule = experiment.schedule(feed.batches());
         let (progress, speed) = (TrainingProgress::default(), (0, Instant::now()));
@@ -154,6 +158,7 @@ impl<'a> Trainer<'a> {
             metrics,
             scale,
             perplexity,
+            classes,
             speed,
         })
     }
@@ -353,6 +358,7 @@ impl<'a> Trainer<'a> {
             scale: self.scale,
             perplexity: self.perplexity,
             asked: self.experiment.metrics.clone(),
+            classes: self.classes.clone(),
             each_class: false,
         };
         let found = evaluate_each(self.learner, measurement, self.stop, self.observer)?;

@@ -5,7 +5,9 @@ use std::collections::BTreeMap;
 use rtc_base::batch::Batch;
 use rtc_exec::learner::{BatchAnswers, Evaluation, LearnError, Learner};
 use rtc_runs::experiment::MetricKind;
-use rtc_task::{Example, ExampleTarget, Tally, whole};
+use rtc_task::{Example, ExampleTarget, Scale, Tally, whole};
+
+use super::own_metrics::OwnMetrics;
 
 /// Bins of equal width that the calibration error cuts confidence into.
 const BINS: usize = 15;
@@ -22,6 +24,7 @@ pub(crate) struct AskedMetrics {
     top: BTreeMap<u32, Tally>,
     /// Per class (or per label of several) the probability of every example, and whether the example is of the class.
     scores: Vec<Vec<(f64, bool)>>,
+    own: OwnMetrics,
 }
 
 /// The loss of a text.
@@ -57,9 +60,14 @@ struct ConfidenceBin {
 }
 
 impl AskedMetrics {
-    /// Returns the counts before any batch.
-    pub(crate) fn new(asked: &[MetricKind]) -> Self {
-        Self { asked: asked.to_vec(), ..Self::default() }
+    /// Returns the counts before any batch. Formulas may use the names of `classes`, and see numbers in the unit of the data.
+    pub(crate) fn new(asked: &[MetricKind], classes: &[String], scale: Scale) -> Self {
+        Self { asked: asked.to_vec(), own: OwnMetrics::new(asked, classes, scale), ..Self::default() }
+    }
+
+    /// Returns why a formula has no value for one of the answers, if there was such an answer.
+    pub(crate) fn failure(&self) -> Option<&str> {
+        self.own.failure()
     }
 
     /// Adds what a batch predicts. Predictions stand in the order of the examples.
@@ -67,10 +75,11 @@ impl AskedMetrics {
         if self.asked.is_empty() {
             return;
         }
-        if self.wants(MetricKind::BitsPerByte) {
+        if self.wants(&MetricKind::BitsPerByte) {
             self.text.add(examples, result.loss_sum);
         }
-        let (wants_exact, wants_edits) = (self.wants(MetricKind::Exact), self.wants(MetricKind::EditDistance));
+        self.own.add(examples, result);
+        let (wants_exact, wants_edits) = (self.wants(&MetricKind::Exact), self.wants(&MetricKind::EditDistance));
         let mut at = 0;
         for (example, own) in apart(examples, &result.predictions) {
             if wants_exact {
@@ -121,10 +130,11 @@ impl AskedMetrics {
             .iter()
             .filter_map(|kind| if let MetricKind::Top(count) = kind { Some(*count) } else { None })
             .collect();
-        let wants_curve = self.wants(MetricKind::Auc);
+        let wants_curve = self.wants(&MetricKind::Auc);
         for (example, own) in apart(examples, &answers.evaluation.predictions) {
             let is_several = matches!(example.label, ExampleTarget::Several(_));
-            let own_logits = logits.by_ref().take(own.len());
+            let own_logits: Vec<&[f64]> = logits.by_ref().take(own.len()).collect();
+            self.own.add_probable(example, own, &own_logits);
             for (n, ((label, weight), logits)) in example.asked().into_iter().zip(own_logits).enumerate() {
                 if weight <= 0.0 {
                     continue;
@@ -163,28 +173,30 @@ impl AskedMetrics {
             bin.right += other.right;
             bin.confidence += other.confidence;
         }
+        self.own.merge(&other.own);
         other.top.iter().for_each(|(count, tally)| self.top.entry(*count).or_default().add(*tally));
         for (class, scores) in other.scores.iter().enumerate() {
             scores.iter().for_each(|(score, is_of_it)| self.score(class, *score, *is_of_it));
         }
     }
 
-    fn wants(&self, kind: MetricKind) -> bool {
-        self.asked.contains(&kind)
+    fn wants(&self, kind: &MetricKind) -> bool {
+        self.asked.contains(kind)
     }
 
     /// Returns the metrics that are shares (`true`) or errors, by name, as far as the split allows them.
     pub(crate) fn named(&self, shares: bool) -> impl Iterator<Item = (String, f64)> {
         let asked = self.asked.iter().filter(move |kind| kind.is_share() == shares);
-        asked.filter_map(|kind| Some((kind.to_string(), self.value(*kind)?)))
+        asked.filter_map(|kind| Some((kind.to_string(), self.value(kind)?)))
     }
 
-    fn value(&self, kind: MetricKind) -> Option<f64> {
+    fn value(&self, kind: &MetricKind) -> Option<f64> {
         match kind {
             // The counts of classes say these.
             MetricKind::MacroF1 | MetricKind::BalancedAccuracy => None,
             MetricKind::Exact => self.exact.share(),
-            MetricKind::Top(count) => self.top.get(&count).and_then(|tally| tally.share()),
+            MetricKind::Own(own) => self.own.mean(own.name()),
+            MetricKind::Top(count) => self.top.get(count).and_then(|tally| tally.share()),
             MetricKind::EditDistance => (self.edits.1 > 0).then(|| self.edits.0 as f64 / self.edits.1 as f64),
             MetricKind::CalibrationError => {
                 let all: u64 = self.bins.iter().map(|bin| bin.answers).sum();
@@ -219,7 +231,7 @@ fn rank(logits: &[f64], label: usize) -> usize {
     logits.iter().enumerate().filter(|(class, logit)| **logit > own || **logit == own && *class < label).count()
 }
 
-fn softmax(logits: &[f64]) -> Vec<f64> {
+pub(super) fn softmax(logits: &[f64]) -> Vec<f64> {
     let most = logits.iter().copied().fold(f64::NEG_INFINITY, f64::max);
     let powers: Vec<f64> = logits.iter().map(|logit| (logit - most).exp()).collect();
     let sum: f64 = powers.iter().sum();
@@ -283,7 +295,7 @@ mod tests {
 
     #[test]
     fn the_calibration_error_is_the_gap_of_the_bins() {
-        let mut metrics = AskedMetrics::new(&[MetricKind::CalibrationError]);
+        let mut metrics = AskedMetrics::new(&[MetricKind::CalibrationError], &[], Scale::default());
         let examples = [0, 0, 1, 1].map(|class| Example::classified(vec![1], class));
         let all: Vec<&Example> = examples.iter().collect();
         let result =

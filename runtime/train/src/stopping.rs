@@ -16,10 +16,9 @@ use rtc_base::batch::Batch;
 use rtc_exec::learner::{Depths, Evaluation, LearnError};
 use rtc_exec::model::{AfterSteps, Backend, ModelOn};
 use rtc_runs::error::Error;
-use rtc_runs::experiment::MetricKind;
 use rtc_runs::record::table::ResultsRow;
 use rtc_task::batching::pack;
-use rtc_task::{Example, Metric, Tally, scored};
+use rtc_task::{Example, Tally, scored};
 
 /// How many steps are tried beyond those of the examples where nothing else is asked for, as published for most tasks.
 pub const BEYOND: usize = 20;
@@ -92,15 +91,15 @@ pub fn evaluate_stopping(
     stop: &AtomicBool,
     observer: &mut dyn Observer,
 ) -> Result<Option<Stopped>, Error> {
-    let Measurement { split, examples, batch, metrics, asked, .. } = &measurement;
-    let (batch, metrics) = (*batch, *metrics);
+    let Measurement { split, examples, batch, .. } = &measurement;
+    let batch = *batch;
     let mut groups: BTreeMap<usize, Vec<&Example>> = BTreeMap::new();
     for example in *examples {
         groups.entry(example.measured_length()).or_default().push(example);
     }
-    let (mut total, mut steps, mut done) = (Sum::new(metrics, asked), vec![], 0);
+    let (mut total, mut steps, mut done) = (Sum::new(&measurement), vec![], 0);
     for (length, examples) in groups {
-        let mut group = LengthGroup::new(examples, (metrics, asked), beyond);
+        let mut group = LengthGroup::new(examples, &measurement, beyond);
         for chunk in group.examples.clone().chunks(batch.max(1)) {
             if stop.load(Ordering::Relaxed) {
                 return Ok(None);
@@ -120,6 +119,7 @@ pub fn evaluate_stopping(
     if total.scored() == 0 {
         return Err(unscored(split).into());
     }
+    total.require_values(split)?;
     Ok(Some(Stopped { row: total.row(&measurement), steps }))
 }
 
@@ -133,9 +133,9 @@ struct LengthGroup<'a> {
 }
 
 impl<'a> LengthGroup<'a> {
-    fn new(examples: Vec<&'a Example>, (metrics, asked): (&'a [Metric], &[MetricKind]), beyond: usize) -> Self {
+    fn new(examples: Vec<&'a Example>, measurement: &Measurement<'a>, beyond: usize) -> Self {
         let due = examples.iter().filter_map(|example| example.depth).max().unwrap_or(0) as usize;
-        let none = Sum::new(metrics, asked);
+        let none = Sum::new(measurement);
         Self { examples, by_step: vec![(none.clone(), 0.0); (due + beyond).max(1)], alone: none }
     }
 

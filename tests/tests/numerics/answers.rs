@@ -124,6 +124,7 @@ fn measured(model: &mut Trained<f32>, examples: &[Example]) -> ResultsRow {
         scale,
         perplexity: false,
         asked: vec![],
+        classes: vec![],
         each_class: false,
     };
     let row = evaluate(model, measurement, &AtomicBool::new(false), &mut Silent).expect("finite");

@@ -27,8 +27,8 @@ use rtc_task::Example;
 use rtc_tests::emulated::{Emulated, Kernels, Options};
 use rtc_tests::models::{self, CLASSES, VOCAB, binding};
 use rtc_tests::numeric::{
-    Arrays, KEY, Run, asking, assert_same, batch, differentiated, executor, executor_on, graph, run, run_on, untied,
-    weights,
+    Arrays, KEY, Run, asking, assert_same, batch, differentiated, executor, executor_on, formula, graph, run, run_on,
+    untied, weights,
 };
 use rtc_train::examine::Examined;
 
@@ -80,7 +80,8 @@ pub(super) fn kernels_for<'g>(
     graphs: impl IntoIterator<Item = &'g Graph>,
     target: KernelTarget,
 ) -> Option<Arc<Kernels>> {
-    let made: BTreeSet<_> = graphs.into_iter().flat_map(|graph| generated(&plan(graph.clone()), target)).collect();
+    let made = graphs.into_iter().flat_map(|graph| generated(&plan(graph.clone()), target));
+    let made: BTreeSet<_> = made.chain([rtc_cuda::update_kernel(&formula())]).collect();
     let kernels = Kernels::compile(real, &made);
     if kernels.is_none() {
         eprintln!("skipped: there is no C++ compiler to run the kernels with");
@@ -341,12 +342,16 @@ fn training_agrees_with_the_cpu() {
         let Some(kernels) = kernels("double", [&*first.graph, &*second.graph]) else { return };
         let fresh = || {
             let (training, inference) = plans();
-            rtc_cuda::model::<f64>(training, inference, bound, 5, emulated(&kernels)).expect("it fits the device")
+            let device = emulated(&kernels);
+            let mut model = rtc_cuda::model::<f64>(training, inference, bound, 5, device).expect("it fits the device");
+            model.set_formula(Some(formula()));
+            model
         };
         for kind in OptimiserKind::ALL {
             let (training, inference) = plans();
             let mut host = rtc_exec::model::Model::<f64>::new(training, inference, bound, 5);
             let mut device = fresh();
+            host.set_formula(Some(formula()));
             // Constants that are not those of the default.
             let rule = UpdateRule {
                 kind,

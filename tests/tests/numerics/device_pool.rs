@@ -15,7 +15,7 @@ use rtc_cuda::memory::{DevicePool, whole};
 use rtc_exec::learner::{LearnError, Learner, LearnerState, OptimiserKind, UpdateRule};
 use rtc_tests::emulated::{Emulated, Kernels};
 use rtc_tests::models::{self, CLASSES, VOCAB, binding};
-use rtc_tests::numeric::batch;
+use rtc_tests::numeric::{batch, formula};
 
 use super::device::{emulated, kernels};
 
@@ -162,6 +162,8 @@ fn zeros_between_parameters_stay_zeros() {
         let [training, inference] = plans();
         let mut host = rtc_exec::model::Model::<f32>::new(training, inference, binding(Objective::Classify), 5);
         assert_eq!(model.parameter_count(), host.parameter_count());
+        model.set_formula(Some(formula()));
+        host.set_formula(Some(formula()));
         for step in 0..3 {
             let rule = UpdateRule { kind, weight_decay: 0.1, learning_rate: 0.01, ..UpdateRule::ADAMW };
             let [ours, theirs] = [&mut model as &mut dyn Learner, &mut host].map(|model| {

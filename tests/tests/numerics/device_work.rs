@@ -15,7 +15,7 @@ use rtc_exec::learner::{Learner, LearnerState, Lookahead, OptimiserKind, UpdateR
 use rtc_kernel::Precision;
 use rtc_task::Example;
 use rtc_tests::models::{self, CLASSES, binding};
-use rtc_tests::numeric::Run;
+use rtc_tests::numeric::{Run, formula};
 use rtc_tests::turn::Turn;
 use rtc_train::examine::Examined;
 
@@ -81,7 +81,8 @@ impl Work {
             Self::Training(_) => {
                 let (first, second) = plans();
                 let all = [first, second, slopes()];
-                all.iter().flat_map(|plan| generated(plan, KernelTarget::default())).collect()
+                let made = all.iter().flat_map(|plan| generated(plan, KernelTarget::default()));
+                made.chain([rtc_cuda::update_kernel(&formula())]).collect()
             }
         }
     }
@@ -126,6 +127,7 @@ fn slopes() -> rtc_compiler::plan::Plan {
 fn training(kind: OptimiserKind, device: Rc<dyn Device>) -> Outcome {
     let (first, second) = plans();
     let mut model = rtc_cuda::model::<f32>(first, second, binding(Objective::Classify), 5, device).expect("it fits");
+    model.set_formula(Some(formula()));
     let batch = example(&[5, 1, 9], Objective::Classify);
     let mut numbers = vec![];
     let lookahead = Lookahead { every: 2, follow: 0.6 };

@@ -12,7 +12,7 @@ use rtc_exec::learner::{
 };
 use rtc_exec::model::{Model, ParameterGroups, initial, matrices};
 use rtc_tests::models::{self, CLASSES, VOCAB, binding, one};
-use rtc_tests::numeric::{asking, batch};
+use rtc_tests::numeric::{asking, batch, formula};
 use rtc_train::examine::Examined;
 
 /// Longer rows than those that are convolved directly, and shorter ones.
@@ -25,7 +25,9 @@ fn model(file: &str, name: &str) -> Model<f32> {
 fn new(found: &models::Model, objective: Objective) -> Model<f32> {
     let binding = binding(objective);
     let (training, inference) = pipeline::plans(&found.spec, &binding).expect("the spec has a plan");
-    Model::new(training, inference, binding, 3)
+    let mut model = Model::new(training, inference, binding, 3);
+    model.set_formula(Some(formula()));
+    model
 }
 
 /// The groups of a rule with a rate of the state spaces.

@@ -95,6 +95,7 @@ fn stopped(model: &mut Model<f32>, examples: &[Example], rule: Stop, beyond: usi
         scale: Scale::default(),
         perplexity: false,
         asked: vec![],
+        classes: vec![],
         each_class: false,
     };
     let found = evaluate_stopping(model, measurement, (rule, beyond), &AtomicBool::new(false), &mut Silent);
@@ -137,6 +138,7 @@ fn rules_to_stop_choose_what_their_definitions_say() {
         scale: Scale::default(),
         perplexity: false,
         asked: vec![],
+        classes: vec![],
         each_class: false,
     };
     let plain = evaluate(&mut model, measurement, &AtomicBool::new(false), &mut Silent).expect("finite").expect("all");

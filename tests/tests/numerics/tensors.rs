@@ -10,7 +10,7 @@ use rtc_exec::learner::{Learner, OptimiserKind, UpdateRule};
 use rtc_exec::model::Backend;
 use rtc_tensor::TensorDevice;
 use rtc_tests::models::{self, binding};
-use rtc_tests::numeric::{KEY, Run, distance, executor, executor_on_tensors, run, run_on_tensors, weights};
+use rtc_tests::numeric::{KEY, Run, distance, executor, executor_on_tensors, formula, run, run_on_tensors, weights};
 use rtc_tests::turn::Turn;
 
 use super::device::{Case, all_masks, all_masks_with_shared_keys, all_ops, all_specs, example, training};
@@ -76,6 +76,8 @@ fn trainings_and_policies_agree() {
         let bound = || binding(Objective::Classify);
         let mut host = rtc_exec::model::Model::<f64>::new(training, inference, bound(), 5);
         let mut ours = rtc_tensor::model::<f64>(first, second, bound(), 5, TensorDevice::processor());
+        host.set_formula(Some(formula()));
+        ours.set_formula(Some(formula()));
         let batch = example(&[7, 1, 4, 9], Objective::Classify);
         let rule = UpdateRule { kind, learning_rate: 0.01, clip: Some(0.5), weight_decay: 0.1, ..UpdateRule::ADAMW };
         for halting in [Halting::Compact, Halting::Batch, Halting::Never] {

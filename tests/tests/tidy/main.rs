@@ -21,7 +21,7 @@ const LAYERS: &[(&str, &[&str])] = &[
     ("schema", &["diag", "syntax"]),
     ("spec", &["define", "expr", "feature", "schema", "source", "syntax"]),
     ("define", &["diag", "expr", "feature", "ir", "lower", "schema", "source", "spec", "syntax"]),
-    ("formula", &["define", "diag", "source", "syntax"]),
+    ("formula", &["define", "diag", "expr", "ir", "source", "syntax"]),
     ("feature", &["define", "diag", "expr", "ir", "lower", "schema", "source", "spec"]),
     ("causality", &["expr", "ir"]),
     ("check", &["causality", "define", "diag", "expr", "feature", "ir", "lower", "schema", "source", "spec", "syntax"]),

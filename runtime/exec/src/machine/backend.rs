@@ -4,6 +4,7 @@ use std::fmt::Debug;
 use std::ops::Range;
 use std::sync::Arc;
 
+use rtc_compiler::formula::UpdateFormula;
 use rtc_compiler::plan::Plan;
 
 use crate::machine::Machine;
@@ -35,6 +36,16 @@ pub trait ArrayMemory<T: Element>: Debug {
         kernel: &K,
         write: [&mut Self::Array; W],
         read: [&Self::Array; R],
+        part: &Range<usize>,
+    );
+    /// An update of a part of some arrays by a formula with its shared numbers, of gradients times `scale`: the weights, then what it
+    /// keeps, as [`run`](rtc_kernel::formula::run) has them.
+    fn formula(
+        &self,
+        formula: &UpdateFormula,
+        numbers_and_scale: (&[f64], f64),
+        written: Vec<&mut Self::Array>,
+        gradients: &Self::Array,
         part: &Range<usize>,
     );
     /// An update of matrices among the weights with their momentum and gradients, as [`muon`](rtc_kernel::muon::muon) has it.

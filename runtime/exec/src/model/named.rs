@@ -23,6 +23,8 @@ pub type ParameterGroups = BTreeMap<String, usize>;
 #[derive(Debug)]
 pub(super) struct Segments {
     all: DecayRanges,
+    /// Those of a formula, which may turn the zeros between two parameters into other numbers.
+    exact: DecayRanges,
     others: DecayRanges,
     matrices: Vec<ParameterMatrix>,
     /// Numbers of all parameters, those that are not trained among them.
@@ -59,8 +61,8 @@ impl Segments {
     pub(super) fn new(graph: &Graph, align: usize, groups: &ParameterGroups) -> Self {
         let (hidden, mut parameters) = (hidden(graph), graph.parameters());
         parameters.sort_by(|a, b| a.name.cmp(&b.name));
-        let (all, others) = (DecayRanges::default(), DecayRanges::default());
-        let mut segments = Self { all, others, matrices: vec![], count: 0, len: 0 };
+        let [all, exact, others] = [(); 3].map(|()| DecayRanges::default());
+        let mut segments = Self { all, exact, others, matrices: vec![], count: 0, len: 0 };
         for parameter in &parameters {
             let (start, count) = (segments.len.next_multiple_of(align), dims(parameter).iter().product::<usize>());
             let range = start..start + count;
@@ -73,6 +75,7 @@ impl Segments {
             let group = groups.get(&parameter.name).copied().or_else(named);
             let is_matrix = dims(parameter).len() > 1;
             segments.all.add(&range, group, is_matrix, align);
+            segments.exact.add(&range, group, is_matrix, 1);
             match columns(parameter, &hidden) {
                 Some(columns) => segments.matrices.push(ParameterMatrix { range, columns, group }),
                 None => segments.others.add(&range, group, is_matrix, align),
@@ -95,6 +98,7 @@ impl Segments {
     pub(super) fn of(&self, rule: &UpdateRule) -> Targets<'_> {
         let (ranges, matrices) = match rule.kind {
             OptimiserKind::Muon => (&self.others, &self.matrices[..]),
+            OptimiserKind::Formula => (&self.exact, &[][..]),
             _ => (&self.all, &[][..]),
         };
         Targets { numbers: ranges.of(rule.decayed), matrices, len: self.len() }

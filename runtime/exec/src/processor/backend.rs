@@ -3,6 +3,7 @@
 use std::ops::Range;
 use std::sync::Arc;
 
+use rtc_compiler::formula::UpdateFormula;
 use rtc_compiler::plan::Plan;
 
 use crate::learner::UpdateRule;
@@ -16,6 +17,7 @@ use rtc_base::batch::Batch;
 use rtc_base::rng::Key;
 use rtc_kernel::array_update::ArrayUpdate;
 use rtc_kernel::clip::squared_norm;
+use rtc_kernel::formula;
 use rtc_kernel::muon::{MuonScratch, muon};
 use rtc_kernel::optimiser::ParameterMatrix;
 
@@ -48,6 +50,18 @@ impl<T: Element> ArrayMemory<T> for HostMemory<T> {
         part: &Range<usize>,
     ) {
         kernel.run(write.map(|array| &mut array[part.clone()]), read.map(|array| &array[part.clone()]));
+    }
+
+    fn formula(
+        &self,
+        formula: &UpdateFormula,
+        (numbers, scale): (&[f64], f64),
+        written: Vec<&mut Vec<T>>,
+        gradients: &Vec<T>,
+        part: &Range<usize>,
+    ) {
+        let written = written.into_iter().map(|array| &mut array[part.clone()]).collect();
+        formula::run(&formula::scaled(formula, numbers, scale), written, &gradients[part.clone()]);
     }
 
     fn muon(&mut self, [w, m]: [&mut Vec<T>; 2], g: &Vec<T>, matrices: &[ParameterMatrix], rule: &UpdateRule) {

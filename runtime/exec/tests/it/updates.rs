@@ -1,9 +1,10 @@
 //! Updates of weights against the formulas of their optimisers.
 
 use rtc_base::rng::Key;
+use rtc_compiler::formula::UpdateFormula;
 use rtc_exec::HostMemory;
 use rtc_exec::storage::Element;
-use rtc_exec::update::{OptimiserState, Targets, UpdatedRange, update};
+use rtc_exec::update::{OptimiserState, Targets, UpdatedRange, update, update_by_formula};
 use rtc_kernel::optimiser::{Lookahead, OptimiserKind, UpdateRule};
 
 /// Normal numbers, the same for the same name and length.
@@ -254,4 +255,73 @@ fn sgd_follows_the_formula() {
     let moved: f64 = (1..=200).map(|n| (1.0 - 0.9_f64.powi(n)) / 0.1).sum();
     close(&w, &[-0.01 * moved], 1e-12);
     assert!(state[1].is_none(), "there is no second moment");
+}
+
+/// Optimisers written as formulas, with the rules that they are.
+const WRITTEN: [(OptimiserKind, &str); 3] = [
+    (
+        OptimiserKind::Adamw,
+        "m = beta1 * m + (1 - beta1) * g
+         v = beta2 * v + (1 - beta2) * g ^ 2
+         p = p - rate * (m / (1 - beta1 ^ step) / (sqrt(v / (1 - beta2 ^ step)) + epsilon) + decay * p)",
+    ),
+    (
+        OptimiserKind::Lion,
+        "p = p - rate * (sign(beta1 * m + (1 - beta1) * g) + decay * p); m = beta2 * m + (1 - beta2) * g",
+    ),
+    (OptimiserKind::Sgd, "m = momentum * m + g; p = p - rate * (m + decay * p)"),
+];
+
+/// A formula of a rule that exists takes its steps, at every length, in groups and with gradients that are scaled.
+#[test]
+fn formulas_take_the_steps_of_the_rules_that_they_write() {
+    for len in [1, 33, 1024, 1025, 40_000] {
+        for (kind, text) in &WRITTEN {
+            let formula = UpdateFormula::parse(text).expect(text);
+            let mut rule = UpdateRule { kind: *kind, learning_rate: 0.01, weight_decay: 0.1, ..UpdateRule::ADAMW };
+            rule.groups[0].learning_rate = Some(0.05);
+            let (mut w, mut state) = (numbers("w", len), OptimiserState::default());
+            let (mut ours, mut own) = (w.clone(), OptimiserState::default());
+            let half = len / 2;
+            let targets = Targets {
+                numbers: &[
+                    UpdatedRange { range: 0..half, group: None, decays: true },
+                    UpdatedRange { range: half..len, group: Some(0), decays: false },
+                ],
+                matrices: &[],
+                len,
+            };
+            for step in 1..=5_u64 {
+                let g: Vec<f64> = numbers("g", len).iter().map(|g| g * (3.0 - step as f64)).collect();
+                update(&mut HostMemory::default(), (&mut w, &g), &mut state, targets, &rule, (0.5, step));
+                let memory = &mut HostMemory::default();
+                update_by_formula(memory, (&mut ours, &g), &mut own, targets, (&rule, &formula), (0.5, step))
+                    .expect(text);
+                close(&ours, &w, 1e-12);
+            }
+            for (own, kept) in own.iter().zip(&state).take(formula.kept().len()) {
+                close(own.as_ref().expect("it is kept"), kept.as_ref().expect("it is kept"), 1e-12);
+            }
+            assert!(own[formula.kept().len()..].iter().all(Option::is_none), "{text}");
+        }
+    }
+}
+
+/// A shared number without a value changes nothing, and says why.
+#[test]
+fn a_formula_without_a_value_changes_nothing() {
+    let formula = UpdateFormula::parse("m = m + g; p = p - rate * m * (1 / (step - 2))").expect("a formula");
+    let (mut w, mut state) = (vec![1.0], OptimiserState::default());
+    let targets =
+        Targets { numbers: &[UpdatedRange { range: 0..1, group: None, decays: true }], matrices: &[], len: 1 };
+    let rule = UpdateRule { learning_rate: 0.5, ..UpdateRule::ADAMW };
+    let mut step = |n| {
+        let memory = &mut HostMemory::default();
+        let outcome = update_by_formula(memory, (&mut w, &vec![1.0]), &mut state, targets, (&rule, &formula), (1.0, n));
+        (outcome, w[0])
+    };
+    assert_eq!(step(1), (Ok(()), 1.5));
+    let (outcome, w) = step(2);
+    assert!(outcome.is_err_and(|why| why.contains("has no value")) && w == 1.5);
+    assert_eq!(step(3), (Ok(()), 0.5));
 }

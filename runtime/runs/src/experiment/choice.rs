@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::metrics::{MetricKind, TOP_PATTERN};
+use super::own_metric::OWN_PATTERN;
 use crate::record::history::EvaluationLine;
 use crate::record::table::{NamedMetric, less_is_better};
 use rtc_task::{SEVERAL, TASKS};
@@ -56,7 +57,11 @@ impl JsonSchema for Choice {
     fn json_schema(_: &mut SchemaGenerator) -> Schema {
         json_schema!({
             "description": "What decides which weights are measured at the end: `best`, `loss`, `last`, or the name of a metric.",
-            "anyOf": [{ "enum": Self::names() }, { "type": "string", "pattern": TOP_PATTERN }],
+            "anyOf": [
+                { "enum": Self::names() },
+                { "type": "string", "pattern": TOP_PATTERN },
+                { "type": "string", "pattern": OWN_PATTERN },
+            ],
         })
     }
 }

@@ -1,17 +1,19 @@
 //! Metrics that an experiment asks for besides the accuracy.
 
 use std::borrow::Cow;
+use std::collections::BTreeMap;
 use std::fmt;
 
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Serialize};
 
+use super::own_metric::{OWN_PATTERN, OwnMetric, PROBABILITY};
 use crate::record::table::{ClassRow, is_share};
 use rtc_task::error::unknown;
 
 /// A metric that an experiment may ask for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-#[serde(try_from = "String", into = "String")]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(try_from = "MetricSyntax", into = "MetricSyntax")]
 pub enum MetricKind {
     /// The mean F1 of all classes that are there or predicted.
     MacroF1,
@@ -29,6 +31,16 @@ pub enum MetricKind {
     CalibrationError,
     /// The loss in bits per byte of the text that the scored tokens stand for, whatever the tokens are.
     BitsPerByte,
+    /// The mean of a formula over all scored answers.
+    Own(OwnMetric),
+}
+
+/// A metric as it is written.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(untagged)]
+enum MetricSyntax {
+    Name(String),
+    Own(BTreeMap<String, String>),
 }
 
 /// All metrics with a fixed name.
@@ -60,17 +72,26 @@ impl MetricKind {
     }
 
     /// Whether the metric is a share of answers; else it is an error, of which less is better.
-    pub fn is_share(self) -> bool {
+    pub fn is_share(&self) -> bool {
         is_share(&self.to_string())
     }
 
     /// Whether the metric needs the probabilities of all classes.
-    pub fn needs_probabilities(self) -> bool {
-        matches!(self, Self::Auc | Self::Top(_))
+    pub fn needs_probabilities(&self) -> bool {
+        match self {
+            Self::Auc | Self::Top(_) => true,
+            Self::Own(own) => own.formula().uses(PROBABILITY),
+            Self::MacroF1
+            | Self::BalancedAccuracy
+            | Self::Exact
+            | Self::EditDistance
+            | Self::CalibrationError
+            | Self::BitsPerByte => false,
+        }
     }
 
     /// Returns the mean over some classes; `None` for a metric that is no such mean, and if no class counts.
-    pub fn of_classes(self, classes: &[ClassRow]) -> Option<f64> {
+    pub fn of_classes(&self, classes: &[ClassRow]) -> Option<f64> {
         let share = match self {
             Self::MacroF1 => ClassRow::f1,
             Self::BalancedAccuracy => ClassRow::recall,
@@ -79,7 +100,8 @@ impl MetricKind {
             | Self::Exact
             | Self::EditDistance
             | Self::CalibrationError
-            | Self::BitsPerByte => return None,
+            | Self::BitsPerByte
+            | Self::Own(_) => return None,
         };
         let shares: Vec<f64> = classes.iter().filter_map(|row| share(*row)).collect();
         (!shares.is_empty()).then(|| shares.iter().sum::<f64>() / shares.len() as f64)
@@ -97,21 +119,34 @@ impl fmt::Display for MetricKind {
             Self::EditDistance => f.write_str("edit_distance"),
             Self::CalibrationError => f.write_str("calibration_error"),
             Self::BitsPerByte => f.write_str("bits_per_byte"),
+            Self::Own(own) => f.write_str(own.name()),
         }
     }
 }
 
-impl From<MetricKind> for String {
+impl From<MetricKind> for MetricSyntax {
     fn from(kind: MetricKind) -> Self {
-        kind.to_string()
+        match kind {
+            MetricKind::Own(own) => Self::Own(BTreeMap::from([(own.name().to_owned(), own.text().to_owned())])),
+            other => Self::Name(other.to_string()),
+        }
     }
 }
 
-impl TryFrom<String> for MetricKind {
+impl TryFrom<MetricSyntax> for MetricKind {
     type Error = String;
 
-    fn try_from(name: String) -> Result<Self, String> {
-        Self::named(&name).ok_or_else(|| unknown("metric", &name, Self::names()))
+    fn try_from(written: MetricSyntax) -> Result<Self, String> {
+        match written {
+            MetricSyntax::Name(name) => Self::named(&name).ok_or_else(|| unknown("metric", &name, Self::names())),
+            MetricSyntax::Own(own) => {
+                let mut own = own.into_iter();
+                match (own.next(), own.next()) {
+                    (Some((name, text)), None) => OwnMetric::new(&name, &text).map(Self::Own),
+                    _ => Err("a metric of your own is one `name: formula`".to_owned()),
+                }
+            }
+        }
     }
 }
 
@@ -124,7 +159,17 @@ impl JsonSchema for MetricKind {
         let named: Vec<String> = NAMED.into_iter().map(|kind| kind.to_string()).collect();
         json_schema!({
             "description": "A metric besides the accuracy.",
-            "anyOf": [{ "enum": named }, { "type": "string", "pattern": TOP_PATTERN }],
+            "anyOf": [
+                { "enum": named },
+                { "type": "string", "pattern": TOP_PATTERN },
+                {
+                    "type": "object",
+                    "propertyNames": { "pattern": OWN_PATTERN },
+                    "additionalProperties": { "type": "string" },
+                    "minProperties": 1,
+                    "maxProperties": 1,
+                },
+            ],
         })
     }
 }
@@ -136,12 +181,12 @@ mod tests {
     #[test]
     fn names_read_back_and_others_are_refused() {
         for name in MetricKind::names() {
-            assert_eq!(MetricKind::named(&name).map(String::from), Some(name));
+            assert_eq!(MetricKind::named(&name).map(|kind| kind.to_string()), Some(name));
         }
         for name in ["top_0", "top_05", "top_", "top_-1", "auroc"] {
             assert_eq!(MetricKind::named(name), None, "{name}");
         }
-        let error = MetricKind::try_from("macro_f".to_owned()).expect_err("no such metric");
+        let error = MetricKind::try_from(MetricSyntax::Name("macro_f".to_owned())).expect_err("no such metric");
         assert!(error.contains("did you mean `macro_f1`?"), "{error}");
     }
 }

@@ -32,14 +32,14 @@ pub(super) fn check(experiment: &Experiment) -> Vec<BrokenRule> {
     let curriculum = curriculum.unwrap_or(Curriculum { from: 1, every: 1 });
     let bounded = experiment.epochs.is_some() || experiment.max_steps.is_some();
     let positive = |number: f64| number > 0.0 && number.is_finite();
+    let has_momentum = matches!(kind, OptimiserKind::Muon | OptimiserKind::Sgd | OptimiserKind::Formula);
     let rules: &[(bool, &[&'static str], &str)] = &[
         (positive(learning_rate), &["optimiser", "learning_rate"], "`learning_rate` must be positive"),
         (betas.iter().all(|b| (0.0..1.0).contains(b)), &["optimiser", "betas"], "`betas` must lie in 0..1"),
         (
-            momentum
-                .is_none_or(|m| matches!(kind, OptimiserKind::Muon | OptimiserKind::Sgd) && (0.0..1.0).contains(&m)),
+            momentum.is_none_or(|m| has_momentum && (0.0..1.0).contains(&m)),
             &["optimiser", "momentum"],
-            "`momentum` belongs to `muon` and `sgd`, and must lie in 0..1",
+            "`momentum` belongs to `muon`, `sgd` and `formula`, and must lie in 0..1",
         ),
         (
             muon_step.is_none() || kind == OptimiserKind::Muon,
@@ -138,6 +138,11 @@ pub(super) fn check(experiment: &Experiment) -> Vec<BrokenRule> {
             "`beta1: cycled` belongs to `kind: one_cycle`",
         ),
         (
+            experiment.optimiser.formula.is_some() == (kind == OptimiserKind::Formula),
+            &["optimiser", "formula"],
+            "`kind: formula` needs a `formula`, and no other kind has one",
+        ),
+        (
             schedule.formula.is_some() == (schedule.kind == ScheduleKind::Formula),
             &["schedule", "formula"],
             "`kind: formula` needs a `formula`, and no other kind has one",
@@ -145,9 +150,19 @@ pub(super) fn check(experiment: &Experiment) -> Vec<BrokenRule> {
     ];
     let mut broken = check_task(experiment);
     broken.extend(experiment.optimiser.wrong_group().map(|message| (vec!["optimiser", "groups"], message)));
+    broken.extend(experiment.optimiser.wrong_formula().map(|message| (vec!["optimiser", "formula"], message)));
     let formula = schedule.read_formula().and_then(Result::err);
     broken.extend(formula.map(|message| (vec!["schedule", "formula"], message)));
-    broken.extend(check_choice(&experiment.choose).err());
+    broken.extend(check_choice(experiment).err());
+    let named = |kind: &MetricKind| kind.to_string();
+    let twice = experiment
+        .metrics
+        .iter()
+        .enumerate()
+        .find(|(n, kind)| experiment.metrics[..*n].iter().map(named).any(|other| other == named(kind)));
+    broken.extend(
+        twice.map(|(_, kind)| (vec!["metrics"], format!("`metrics` must have every name once: got `{kind}` twice"))),
+    );
     let of_numbers = rules.iter().filter(|(holds, ..)| !holds);
     broken.extend(of_numbers.map(|(_, path, message)| (path.to_vec(), (*message).to_owned())));
     let too_large = || format!("`size` must be at most {MAX_EXAMPLES}: got {size}. Use 32, 64, ...");
@@ -157,9 +172,10 @@ pub(super) fn check(experiment: &Experiment) -> Vec<BrokenRule> {
 }
 
 /// Refuses the name of a metric that no task and no experiment has.
-fn check_choice(choose: &Choice) -> Result<(), BrokenRule> {
-    let Some(name) = choose.metric() else { return Ok(()) };
-    let known = Choice::names();
+fn check_choice(experiment: &Experiment) -> Result<(), BrokenRule> {
+    let Some(name) = experiment.choose.metric() else { return Ok(()) };
+    let mut known = Choice::names();
+    known.extend(experiment.metrics.iter().map(ToString::to_string));
     match known.iter().any(|other| other == name) || MetricKind::named(name).is_some() {
         true => Ok(()),
         false => Err((vec!["choose"], unknown("choice", name, known))),

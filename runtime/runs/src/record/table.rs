@@ -10,14 +10,19 @@ use super::fall::Fall;
 /// Errors, of which less is better; of all other metrics more is.
 const ERRORS: [&str; 7] = ["loss", "perplexity", "rmse", "mae", "edit_distance", "calibration_error", "bits_per_byte"];
 
+/// Ends of names of metrics of one's own, of which less is better.
+pub const OWN_ERRORS: [&str; 2] = ["_error", "_cost"];
+/// Those of which more is better.
+pub const OWN_SCORES: [&str; 1] = ["_score"];
+
 /// Whether less of a metric is better.
 pub fn less_is_better(metric: &str) -> bool {
-    ERRORS.contains(&metric)
+    ERRORS.contains(&metric) || OWN_ERRORS.iter().any(|end| metric.ends_with(end))
 }
 
 /// Whether the value of a metric is printed as a share, in percent.
 pub fn is_share(metric: &str) -> bool {
-    !less_is_better(metric) && metric != "r2"
+    !less_is_better(metric) && metric != "r2" && !OWN_SCORES.iter().any(|end| metric.ends_with(end))
 }
 
 /// A metric with its value.

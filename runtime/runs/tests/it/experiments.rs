@@ -45,6 +45,11 @@ fn every_field_has_a_row_in_the_documentation_and_every_row_a_field() {
         &["optimiser.decay=matrices"],
         &["optimiser.groups={ vectors: { parameters: [vectors], weight_decay: 0 } }"],
         &["schedule.kind=formula", "schedule.formula='1'"],
+        &[
+            "optimiser.kind=formula",
+            "optimiser.formula='p = p - rate * (g + decay * p)'",
+            "optimiser.betas=[0.9, 0.999]",
+        ],
         &["batch.sampling=balanced"],
         &["optimiser.kind=ranger", "optimiser.lookahead.every=6", "optimiser.rectify_from=4"],
     ] {

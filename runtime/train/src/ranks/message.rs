@@ -103,7 +103,7 @@ macro_rules! choices {
 choices! {
     DecayedParameters { 0 All(), 1 Matrices() }
     MuonStep { 0 Adamw(), 1 Original() }
-    OptimiserKind { 0 Adamw(), 1 Adam(), 2 Ranger(), 3 Muon(), 4 AdamAtan2(), 5 Lion(), 6 Sgd() }
+    OptimiserKind { 0 Adamw(), 1 Adam(), 2 Ranger(), 3 Muon(), 4 AdamAtan2(), 5 Lion(), 6 Sgd(), 7 Formula() }
 }
 
 impl Wire for Labels {

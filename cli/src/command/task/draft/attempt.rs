@@ -5,7 +5,8 @@ use std::time::Duration;
 
 use rtc_session::experiment_file::{ForModel, OpenedExperiment};
 use rtc_session::failure::SessionFailure;
-use rtc_session::model::{Compiled, Computing};
+use rtc_session::model::Compiled;
+use rtc_session::rates::check_rates;
 use rtc_session::saved::catalog_in;
 use rtc_session::spec_file::SpecArg;
 use rtc_task::batching::collect;
@@ -51,7 +52,8 @@ pub(in super::super) fn attempt(path: &Path, task: TaskArg, is_timed: bool) -> R
     let rows = first_rows(&experiment.train, &data)?;
     let facts = catalog_in(&experiment)?;
     let compiled = Compiled::new(arg.check_edited(&edits, &facts)?.definition, &facts)?;
-    let mut model = compiled.model(compiled.plans()?, 1, Computing::default())?;
+    check_rates(&experiment, &data, (1, None))?;
+    let mut model = compiled.model(compiled.plans()?, 1, compiled.computing(&experiment)?)?;
     let all: Vec<&Example> = rows.iter().collect();
     let width = all.iter().map(|example| example.length()).max().unwrap_or(0);
     model.accumulate(&collect(&all, width), 1.0)?;
