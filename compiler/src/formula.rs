@@ -5,7 +5,7 @@ mod update;
 
 use std::collections::BTreeSet;
 
-use crate::define::{Constant, constant_function, constant_of};
+use crate::define::{CONSTANT_FUNCTIONS, Constant, constant_function, constant_of};
 use crate::diag::{Problems, did_you_mean, list};
 use crate::source::SourceId;
 use crate::syntax::ast::{ExprKind, ExprSyntax};
@@ -92,6 +92,11 @@ fn read(text: &str) -> Result<ExprSyntax, String> {
     })
 }
 
+/// The names of all functions, each with the number of its arguments.
+fn functions() -> impl Iterator<Item = (&'static str, usize)> {
+    CONSTANT_FUNCTIONS.into_iter().chain(FUNCTIONS.iter().map(|(name, _)| (*name, 1)))
+}
+
 /// A function of formulas.
 fn function(name: &str, args: &[Constant]) -> Option<Result<Constant, String>> {
     let own = FUNCTIONS.iter().find(|(known, _)| *known == name);
@@ -116,21 +121,15 @@ fn check(expr: &ExprSyntax, names: Option<&[&str]>, used: &mut BTreeSet<String>)
         ExprKind::Binary(_, a, b) => check(a, names, used).and_then(|()| check(b, names, used)),
         ExprKind::Call(name, args, None) => {
             args.iter().try_for_each(|arg| check(arg, names, used))?;
-            let known = match args.len() {
-                1 => {
-                    ["sqrt", "log", "exp", "abs", "floor"].contains(&&*name.text)
-                        || FUNCTIONS.iter().any(|(own, _)| *own == name.text)
-                }
-                2 => ["min", "max"].contains(&&*name.text),
-                3 => name.text == "when",
-                _ => false,
-            };
-            let all = "`min(a, b)`, `max(a, b)`, `when(condition, a, b)`, and of one number `sqrt`, `log`, `exp`, `abs`, `floor`, `cos`, `sin`, `tanh`";
-            if known {
-                Ok(())
-            } else {
-                Err(format!("there is no `{}` of {} numbers here: {all}", name.text, args.len()))
+            let is_known = functions().any(|known| known == (&*name.text, args.len()));
+            if is_known || (&*name.text, args.len()) == ("when", 3) {
+                return Ok(());
             }
+            let of = |count: usize| functions().filter(move |(_, own)| *own == count).map(|(name, _)| name);
+            let two = of(2).map(|name| format!("`{name}(a, b)`")).collect::<Vec<_>>().join(", ");
+            let one = of(1).map(|name| format!("`{name}`")).collect::<Vec<_>>().join(", ");
+            let all = format!("{two}, `when(condition, a, b)`, and of one number {one}");
+            Err(format!("there is no `{}` of {} numbers here: {all}", name.text, args.len()))
         }
         ExprKind::Call(..)
         | ExprKind::Indexed(..)

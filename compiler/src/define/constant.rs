@@ -45,6 +45,15 @@ pub(crate) type NotConstant = (Span, String);
 /// A function of constants by its name; `None` if there is none of this name for so many.
 type Functions = dyn Fn(&str, &[Constant]) -> Option<Result<Constant, String>>;
 
+/// The functions of constants, each with the number of its arguments.
+pub(crate) const FUNCTIONS: [(&str, usize); 7] =
+    [("min", 2), ("max", 2), ("sqrt", 1), ("log", 1), ("exp", 1), ("abs", 1), ("floor", 1)];
+
+/// Whether constants have a function of this name.
+pub(crate) fn is_function(name: &str) -> bool {
+    FUNCTIONS.iter().any(|(known, _)| *known == name)
+}
+
 /// The value of an expression over constants that `known` gives.
 pub(crate) fn constant(expr: &ExprSyntax, known: &dyn Fn(&str) -> Option<Constant>) -> Result<Constant, NotConstant> {
     constant_of(expr, known, &function)

@@ -18,7 +18,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 pub(crate) use atomic::functions;
-pub(crate) use constant::{Constant, constant, constant_of, function as constant_function};
+pub(crate) use constant::{
+    Constant, FUNCTIONS as CONSTANT_FUNCTIONS, constant, constant_of, function as constant_function,
+};
 pub use eval::STATE;
 pub(crate) use eval::{
     BoundNames, ChoiceRegion, Knows, LoopCarry, apply, call, call_on_ends, check_loop, conditions, derived,

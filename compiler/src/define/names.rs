@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::slice::from_ref;
 use std::sync::Arc;
 
-use super::{STATE, words};
+use super::{STATE, constant, words};
 use crate::diag::{Diagnostic, Kind, Problems, did_you_mean, list, same_meaning};
 use crate::expr::BinaryOp;
 use crate::feature::{Feature, Slot};
@@ -36,9 +36,7 @@ pub(super) fn is_taken(name: &str) -> bool {
 
 /// Whether equations apply a function of this name that is no definition.
 pub(super) fn is_word(name: &str) -> bool {
-    Pointwise::named(name).is_some()
-        || ["floor", "min", "max"].contains(&name)
-        || words::names().any(|word| word == name)
+    Pointwise::named(name).is_some() || constant::is_function(name) || words::names().any(|word| word == name)
 }
 
 /// Whether a name has a meaning in equations without a binding: a word, a function, or a value of the model.
@@ -510,7 +508,7 @@ impl NameChecker<'_> {
     }
 
     fn is_function(&self, name: &str, how: NameUse) -> bool {
-        let constant = ["sqrt", "log", "exp", "abs", "floor", "min", "max"].contains(&name) && how == NameUse::Function;
+        let constant = constant::is_function(name) && how == NameUse::Function;
         constant || self.functions.contains(name) || self.own.contains_key(name)
     }
 }
