@@ -64,17 +64,51 @@ pub(super) fn shares(files: &BTreeMap<String, String>) -> Result<Vec<(&str, f64)
 
 /// Which rows are those of shares: the ones with the smallest hashes are those of the first, the ones that follow those of the
 /// next, and so on, the first and the last hash of each. Rows with equal hashes stay together.
-pub(super) fn ranges(mut hashes: Vec<u64>, shares: &[(&str, f64)]) -> Vec<Option<[u64; 2]>> {
+pub(super) fn ranges(hashes: Vec<u64>, shares: &[(&str, f64)]) -> Vec<Option<[u64; 2]>> {
+    let rows = hashes.len() as f64;
+    cut(hashes, shares.iter().map(|(_, share)| ((share * rows).round() as usize).max(1)))
+}
+
+/// The ranges of neighbouring parts of some hashes, from the smallest on, for so many rows each.
+fn cut(mut hashes: Vec<u64>, counts: impl Iterator<Item = usize>) -> Vec<Option<[u64; 2]>> {
     hashes.sort_unstable();
     let mut from = 0;
-    let range = |(_, share): &(&str, f64)| {
-        let count = ((share * hashes.len() as f64).round() as usize).max(1);
+    let range = |count: usize| {
         let last = (from + count).min(hashes.len());
         let range = (from < last).then(|| [hashes[from], hashes[last - 1]]);
         from = range.map_or(from, |[_, last]| hashes.partition_point(|hash| *hash <= last));
         range
     };
-    shares.iter().map(range).collect()
+    counts.map(range).collect()
+}
+
+/// The same stratum by stratum, whose hashes these are: every share has of each stratum the nearest whole numbers of rows above or
+/// below its part, which add up to those of the share of all rows. The last row of a stratum is no share's.
+pub(super) fn stratified(strata: Vec<Vec<u64>>, shares: &[(&str, f64)]) -> Vec<Vec<Option<[u64; 2]>>> {
+    let sizes: Vec<usize> = strata.iter().map(Vec::len).collect();
+    let all: usize = sizes.iter().sum();
+    let mut taken = vec![0; sizes.len()];
+    let mut counts = vec![vec![]; sizes.len()];
+    for (_, share) in shares {
+        let exact = |n: &usize| share * sizes[*n] as f64;
+        let mut own: Vec<usize> = (0..sizes.len()).map(|n| exact(&n) as usize).collect();
+        let wanted = ((share * all as f64).round() as usize).max(1);
+        let mut missing = wanted.saturating_sub(own.iter().sum());
+        // The largest remainders first; of equal ones those of the smaller strata, whose share is the less exact.
+        let mut order: Vec<usize> = (0..sizes.len()).filter(|n| exact(n).fract() > 0.0).collect();
+        order.sort_by(|a, b| exact(b).fract().total_cmp(&exact(a).fract()).then(sizes[*a].cmp(&sizes[*b])));
+        for n in order {
+            if missing > 0 && taken[n] + own[n] + 1 < sizes[n] {
+                own[n] += 1;
+                missing -= 1;
+            }
+        }
+        for (n, count) in own.into_iter().enumerate() {
+            taken[n] += count;
+            counts[n].push(count);
+        }
+    }
+    strata.into_iter().zip(counts).map(|(hashes, counts)| cut(hashes, counts.into_iter())).collect()
 }
 
 #[cfg(test)]
@@ -100,6 +134,43 @@ mod tests {
             let error = shares(&wrong).expect_err(why);
             assert!(error.contains(why), "{error} should say {why}");
         }
+    }
+
+    #[test]
+    fn strata_are_cut_in_equal_shares() {
+        let of = |n: usize, first: u64| (0..n as u64).map(|at| first + at * 3).collect::<Vec<_>>();
+        for sizes in [vec![100, 10, 4, 1], vec![7, 7, 7], vec![2, 1], vec![1000, 15, 15, 15, 15], vec![3; 30]] {
+            let strata = sizes.iter().enumerate().map(|(n, size)| of(*size, n as u64 * 1000)).collect();
+            let shares = [("dev", 0.1), ("test", 0.25)];
+            let found = stratified(strata, &shares);
+            for (at, (_, share)) in shares.iter().enumerate() {
+                let count = |(n, size): (usize, &usize)| {
+                    found[n][at].map_or(0, |[first, last]| {
+                        of(*size, n as u64 * 1000).iter().filter(|hash| (first..=last).contains(hash)).count()
+                    })
+                };
+                let counts: Vec<usize> = sizes.iter().enumerate().map(count).collect();
+                for (count, size) in counts.iter().zip(&sizes) {
+                    assert!((*count as f64 - share * *size as f64).abs() < 1.0, "{sizes:?} {share} {counts:?}");
+                }
+                let all = share * sizes.iter().sum::<usize>() as f64;
+                assert!((counts.iter().sum::<usize>() as f64 - all).abs() <= 1.0, "{sizes:?} {share} {counts:?}");
+            }
+            let left = |ranges: &Vec<Option<[u64; 2]>>, hashes: Vec<u64>| {
+                let is_left = |hash: &&u64| !ranges.iter().flatten().any(|[a, b]| (a..=b).contains(hash));
+                hashes.iter().filter(is_left).count()
+            };
+            let all_are_trained =
+                found.iter().enumerate().all(|(n, ranges)| left(ranges, of(sizes[n], n as u64 * 1000)) > 0);
+            assert!(all_are_trained, "{sizes:?}");
+        }
+        let small = stratified(vec![vec![1, 1, 1], vec![2]], &[("dev", 0.1)]);
+        assert_eq!(small, [[Some([1, 1])], [None]], "a share has a row");
+        assert_eq!(
+            stratified(vec![vec![5, 5, 5, 5, 9, 9]], &[("dev", 0.4)]),
+            [[Some([5, 5])]],
+            "equal rows stay together"
+        );
     }
 
     #[test]

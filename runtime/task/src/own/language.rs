@@ -9,7 +9,7 @@ use std::fs::File;
 use std::io::{Read, Seek, SeekFrom};
 use std::path::{Path, PathBuf};
 
-use super::learn::RowFilter;
+use super::placement::RowFilter;
 use super::tokens::Tokens;
 use super::{MAX_HELD, MAX_TEXT};
 use crate::error::DataError;

@@ -11,6 +11,7 @@ use serde_json::Value;
 
 use super::language::{JoinedText, TextBlock};
 use super::pieces::PieceMap;
+use super::placement::{RowFilter, RowHashes, ShareRule, SplitShare, place};
 use super::plan::{self, CustomTaskKind, Cutting, TaskPlan};
 use super::tokens::{SavedVocabulary, TokenCut, Tokens};
 use crate::Answer;
@@ -21,10 +22,8 @@ use crate::files::open::regular;
 use crate::files::{FileCell, FileRow, ListTexts, paths};
 use crate::reading::{broken, unreadable};
 use crate::scale::Scale;
-use crate::share::{SplitSource, TRAIN, ranges, shares};
-use crate::stream::Stamp;
+use crate::share::{SplitSource, TRAIN, shares};
 use rtc_base::json;
-use rtc_base::rng::Key;
 use rtc_compiler::ir::formula::bytes;
 
 /// The most classes: more are a sign of the wrong column.
@@ -44,41 +43,7 @@ pub(super) struct Learned {
     shares: Vec<SplitShare>,
     /// Where shares were made of rows.
     pub(super) hashes: RowHashes,
-    pub(super) seed: u64,
-}
-
-/// The hashes of the rows of files, by which they go to splits.
-#[derive(Debug, Default)]
-pub(super) struct RowHashes(Vec<(Stamp, Vec<u64>)>);
-
-impl RowHashes {
-    /// The most rows whose hashes are held.
-    const MOST: usize = 1 << 22;
-
-    /// The hashes of a file that has not changed, by the numbers of its records.
-    pub(super) fn of(&self, path: &Path) -> Option<&[u64]> {
-        let (stamp, hashes) = self.0.iter().find(|(stamp, _)| stamp.path == path)?;
-        stamp.open().ok().map(|_| hashes.as_slice())
-    }
-
-    /// Adds the hash of a record of the last file.
-    fn add(&mut self, number: usize, hash: u64) {
-        if let Some((_, hashes)) = self.0.last_mut() {
-            hashes.resize(number, 0);
-            hashes.push(hash);
-        }
-    }
-}
-
-/// The part of the training file that another split has.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub(super) struct SplitShare {
-    split: String,
-    /// Of rows: the hashes of their inputs, from the first to the last.
-    hashes: Option<[u64; 2]>,
-    /// Of texts: the share of their bytes.
-    text: [f64; 2],
+    pub(super) rule: ShareRule,
 }
 
 /// The part of [`Learned`] that a run saves.
@@ -91,21 +56,25 @@ struct SavedLearning {
     scale: Scale,
     shares: Vec<SplitShare>,
     seed: u64,
+    /// See [`ShareRule::several`].
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    several: Option<Vec<u64>>,
 }
 
 impl Learned {
     pub(super) fn kept(&self) -> Value {
         let (classes, shares) = (self.classes.clone(), self.shares.clone());
-        let kept = SavedLearning { tokens: self.tokens.kept(), classes, scale: self.scale, shares, seed: self.seed };
+        let (seed, several) = (self.rule.seed, self.rule.several.as_deref().cloned());
+        let kept = SavedLearning { tokens: self.tokens.kept(), classes, scale: self.scale, shares, seed, several };
         serde_json::to_value(kept).expect("names and numbers are valid JSON")
     }
 
     pub(super) fn from_kept(kept: &Value) -> Result<Self, String> {
-        let SavedLearning { tokens, classes, scale, shares, seed } =
+        let SavedLearning { tokens, classes, scale, shares, seed, several } =
             SavedLearning::deserialize(kept).map_err(|error| error.to_string())?;
-        let ids = ids(&classes);
+        let (ids, rule) = (ids(&classes), ShareRule { seed, several: several.map(Arc::new) });
         let (tokens, hashes) = (Arc::new(Tokens::from_kept(tokens)?), RowHashes::default());
-        Ok(Self { tokens, classes, ids, rows: 0, scale, shares, hashes, seed })
+        Ok(Self { tokens, classes, ids, rows: 0, scale, shares, hashes, rule })
     }
 
     /// The id of a class: a file may have many of them, and every row one.
@@ -115,61 +84,18 @@ impl Learned {
 
     /// What is left of the training file.
     pub(super) fn rest(&self) -> RowFilter {
-        if self.shares.is_empty() { RowFilter::All } else { RowFilter::Without(self.shares.clone(), self.seed) }
+        if self.shares.is_empty() { RowFilter::All } else { RowFilter::Without(self.shares.clone(), self.rule.clone()) }
     }
 
     /// The part of the training file that a split has.
     pub(super) fn share(&self, split: &str) -> RowFilter {
-        RowFilter::Only(self.shares.iter().filter(|share| share.split == split).cloned().collect(), self.seed)
+        RowFilter::Only(self.shares.iter().filter(|share| share.split == split).cloned().collect(), self.rule.clone())
     }
 }
 
 /// The first place of each name.
 fn ids(names: &[String]) -> HashMap<String, u32> {
     names.iter().enumerate().rev().map(|(id, name)| (name.clone(), id as u32)).collect()
-}
-
-/// Rows of a file.
-#[derive(Clone, Debug, PartialEq)]
-pub(super) enum RowFilter {
-    All,
-    Only(Vec<SplitShare>, u64),
-    Without(Vec<SplitShare>, u64),
-}
-
-impl RowFilter {
-    /// Whether a row belongs to it, of which the first cells are `inputs`. It depends on them alone, so equal inputs are never in two
-    /// splits. `known` are the hashes of the file, where they are known.
-    pub(super) fn holds(&self, row: &FileRow, inputs: usize, known: Option<&[u64]>) -> bool {
-        let among = |shares: &[SplitShare], seed| {
-            let known = known.and_then(|known| known.get(row.number).copied());
-            let hash = known.unwrap_or_else(|| hash(&row.cells[..inputs], seed));
-            shares.iter().filter_map(|share| share.hashes).any(|[first, last]| (first..=last).contains(&hash))
-        };
-        match self {
-            Self::All => true,
-            Self::Only(shares, seed) => among(shares, *seed),
-            Self::Without(shares, seed) => !among(shares, *seed),
-        }
-    }
-
-    /// Which shares of the bytes of a text belong to it.
-    pub(super) fn of_text(&self) -> [f64; 2] {
-        match self {
-            Self::All => [0.0, 1.0],
-            Self::Only(shares, _) => shares.first().map_or([0.0, 0.0], |share| share.text),
-            Self::Without(shares, _) => [0.0, shares.iter().map(|share| share.text[0]).fold(1.0, f64::min)],
-        }
-    }
-}
-
-fn hash(inputs: &[FileCell], seed: u64) -> u64 {
-    let key = Key::new(seed).stream("share");
-    let key = inputs.iter().fold(key, |key, cell| match cell {
-        FileCell::Text(text) => text.split_whitespace().fold(key.at(1), |key, item| key.stream(item)),
-        list => items(list).into_iter().fold(key.at(1), |key, item| key.stream(item)),
-    });
-    key.value()
 }
 
 /// The texts of a cell: of a list its items, else what stands between blanks.
@@ -246,7 +172,7 @@ pub(super) fn learn(plan: &TaskPlan, settings: &TaskSettings) -> Result<Learned,
     let shares = shares(named).map_err(fail)?;
     let files = paths::matching(&settings.locate(train))?;
     require_class_names(plan, &files)?;
-    let (shares, hashes) = place(plan, &files, &shares, settings.seed)?;
+    let (shares, hashes, rule) = place(plan, &files, &shares, settings.seed)?;
     let learned = Learned {
         tokens: Arc::new(Tokens::bytes()),
         classes: vec![],
@@ -255,7 +181,7 @@ pub(super) fn learn(plan: &TaskPlan, settings: &TaskSettings) -> Result<Learned,
         scale: Scale::default(),
         shares,
         hashes,
-        seed: settings.seed,
+        rule,
     };
     let mut counts = FileCounts::default();
     match plan.kind {
@@ -304,41 +230,6 @@ fn trained(settings: &TaskSettings, file: &str) -> Result<Tokens, DataError> {
     Tokens::trained(&value).map_err(|message| unreadable(&path, message))
 }
 
-/// Which rows, or bytes, the shares of the training file are. A share of a text is the end of it.
-fn place(
-    plan: &TaskPlan,
-    files: &[PathBuf],
-    shares: &[(&str, f64)],
-    seed: u64,
-) -> Result<(Vec<SplitShare>, RowHashes), DataError> {
-    let (mut hashes, mut known) = (vec![], RowHashes::default());
-    if !plan.kind.reads_windows() && !shares.is_empty() {
-        for path in files {
-            match Stamp::of(path) {
-                Ok(stamp) => known.0.push((stamp, vec![])),
-                Err(_) => known.0.clear(),
-            }
-            let make = |row: FileRow| (hash(&row.cells[..plan.inputs], seed), row.number, row.line);
-            plan.layout.batches(path)?.each(make, |found| {
-                let (hash, number, line) = found?;
-                hashes.push(hash);
-                known.add(number, hash);
-                if hashes.len() > RowHashes::MOST {
-                    known.0.clear();
-                }
-                few(hashes.len(), MAX_ROWS, "rows", path, line).map(|()| true)
-            })?;
-        }
-    }
-    let mut from = 1.0 - shares.iter().map(|(_, share)| share).sum::<f64>();
-    let share = |((split, share), hashes): (&(&str, f64), Option<[u64; 2]>)| {
-        let text = [from, from + share];
-        from += share;
-        SplitShare { split: (*split).to_owned(), hashes, text }
-    };
-    Ok((shares.iter().zip(ranges(hashes, shares)).map(share).collect(), known))
-}
-
 /// The most rows that shares are made of, or numbers are learned from: something is held of each.
 pub const MAX_ROWS: usize = 1 << 27;
 
@@ -346,7 +237,7 @@ pub const MAX_ROWS: usize = 1 << 27;
 pub const MAX_PIECES: usize = 1 << 24;
 
 /// Refuses a training file with more than is held of it.
-fn few(count: usize, most: usize, what: &str, path: &Path, line: usize) -> Result<(), DataError> {
+pub(super) fn few(count: usize, most: usize, what: &str, path: &Path, line: usize) -> Result<(), DataError> {
     if count <= most {
         return Ok(());
     }

@@ -14,7 +14,7 @@ use crate::TaskSettings;
 use crate::Unlabelled;
 use crate::files::{self, Column, FileCell, FileLayout, TextForm};
 use crate::own::tokens::TokenCut;
-use crate::share::{GENERATED, TRAIN};
+use crate::share::{GENERATED, SplitSource, TRAIN};
 use crate::task::{ClassNames, DecimalMark};
 
 /// The kinds of such tasks.
@@ -106,6 +106,8 @@ pub(super) struct TaskPlan {
     pub(super) vocabulary: usize,
     /// Share of the tokens that `masked` hides.
     pub(super) share: f64,
+    /// Whether shares of the training file have the same part of every class.
+    pub(super) stratify: bool,
 }
 
 /// Without `task.length`: the most tokens of an input, and the tokens of a window.
@@ -173,8 +175,8 @@ impl TaskPlan {
                 "`unlabelled: skip` is for rows with one label: of `tagging` a label that is `null` is not scored";
             return Err(("unlabelled", message.to_owned()));
         }
-        let share = share(kind, settings)?;
-        Ok(Self { kind, layout, inputs, given, answer, separator, cutting, skips, length, vocabulary, share })
+        let (share, stratify) = (share(kind, settings)?, stratify(kind, answer, settings)?);
+        Ok(Self { kind, layout, inputs, given, answer, separator, cutting, skips, length, vocabulary, share, stratify })
     }
 
     /// Whether a row is skipped because it has no label. Of several labels an empty text has none, which is an answer.
@@ -272,6 +274,24 @@ fn share(kind: CustomTaskKind, settings: &TaskSettings) -> Result<f64, BrokenTas
         }
         share => Ok(share.unwrap_or(SHARE)),
     }
+}
+
+/// Whether shares are stratified, which needs a class in every row, and a share.
+fn stratify(kind: CustomTaskKind, answer: Answer, settings: &TaskSettings) -> Result<bool, BrokenTaskRule> {
+    if !settings.stratify {
+        return Ok(false);
+    }
+    let is_class = matches!(kind, CustomTaskKind::Table | CustomTaskKind::Pairs) && answer == Answer::Class;
+    if !is_class {
+        let message = "`stratify` is for rows with one class: of `table` and `pairs`, with `answer: class`";
+        return Err(("stratify", message.to_owned()));
+    }
+    let is_share = |text: &String| matches!(SplitSource::parse(text), Ok(SplitSource::Share(_)));
+    if !files(settings).is_some_and(|files| files.values().any(is_share)) {
+        let message = "`stratify` keeps the classes of shares equal, and no split is a share of `train`, as `dev: 10%`: leave it out";
+        return Err(("stratify", message.to_owned()));
+    }
+    Ok(true)
 }
 
 fn cutting(kind: CustomTaskKind, settings: &TaskSettings) -> Result<Cutting, BrokenTaskRule> {
@@ -389,7 +409,7 @@ fn form(settings: &TaskSettings) -> Result<TextForm, BrokenTaskRule> {
 fn foreign(settings: &TaskSettings) -> Option<&'static str> {
     let TaskSettings { input, label, answer, separator, tokens, length, vocabulary, format, quotes, given, .. } =
         settings;
-    let TaskSettings { delimiter, encoding, decimal, unlabelled, class_names, share, .. } = settings;
+    let TaskSettings { delimiter, encoding, decimal, unlabelled, class_names, share, stratify, .. } = settings;
     let fields = [
         ("input", input.is_some()),
         ("label", label.is_some()),
@@ -407,6 +427,7 @@ fn foreign(settings: &TaskSettings) -> Option<&'static str> {
         ("class_names", class_names.is_some()),
         ("given", given.is_some()),
         ("share", share.is_some()),
+        ("stratify", *stratify),
     ];
     fields.into_iter().find(|(_, there)| *there).map(|(field, _)| field)
 }

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::io::{Read, Seek, SeekFrom};
 use std::path::PathBuf;
 
-use super::learn::RowFilter;
+use super::placement::RowFilter;
 use super::{Own, RowUse};
 use crate::error::DataError;
 use crate::files::records::FileRecord;

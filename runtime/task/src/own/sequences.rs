@@ -31,7 +31,7 @@ impl Own {
     /// The draw of the hidden tokens, for a task that hides some.
     pub(super) fn row_masking(&self) -> Option<Masking> {
         let (_, mask) = self.mask()?;
-        Some(Masking::new(self.learned.seed, self.plan.share, mask))
+        Some(Masking::new(self.learned.rule.seed, self.plan.share, mask))
     }
 
     /// Returns the tokens of a text in which a person may write the mask; `encode` makes those between masks.

@@ -4,7 +4,7 @@
 use sha2::{Digest, Sha256};
 
 use super::language::{EncodedBlock, JoinedText, TextBlock, WindowShape};
-use super::learn::RowFilter;
+use super::placement::RowFilter;
 use super::tokens::Tokens;
 use crate::Example;
 use crate::error::DataError;

@@ -79,6 +79,9 @@ pub struct TaskSettings {
     /// Of `masked`: the share of the tokens that are hidden.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub share: Option<f64>,
+    /// On files of one's own with a class per row: whether every share of the training file has the same part of each class.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub stratify: bool,
     /// On files of one's own: the columns of the values that models take by `given`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub given: Option<GivenColumns>,

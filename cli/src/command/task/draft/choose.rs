@@ -14,6 +14,9 @@ use super::{AnswerArg, ColumnRole, Draft, TaskArg, UserQuestion, Wishes, names};
 const LENGTH: usize = 512;
 const LONGEST: usize = 2048;
 
+/// Rows of a class from which on a tenth of all rows has about a tenth of them: of 100 rows drawn alike the share has 10 and a deviation of 3.
+const RELIABLE: usize = 100;
+
 /// The part of a draft on plain text.
 pub(super) fn of_text(found: &FileLook, wishes: &Wishes) -> Result<Draft, UserQuestion> {
     if !wishes.input.is_empty() || wishes.label.is_some() || wishes.task.is_some_and(|task| task != TaskArg::Language) {
@@ -32,6 +35,7 @@ pub(super) fn of_text(found: &FileLook, wishes: &Wishes) -> Result<Draft, UserQu
         separator: None,
         comma: false,
         skips: false,
+        stratify: false,
         tokens: "characters",
         length: None,
         columns: vec![],
@@ -340,7 +344,13 @@ impl<'a> Chooser<'a> {
             _ if inputs.contains(&at) => ColumnRole { role: "input", why: self.with_missing(at, why) },
             _ => ColumnRole { role: "-", why: self.left_out(at).to_owned() },
         };
-        let columns = self.all().map(role).collect();
+        let mut columns: Vec<ColumnRole> = self.all().map(role).collect();
+        let is_class = answer == AnswerArg::Class && matches!(task, TaskArg::Table | TaskArg::Pairs);
+        let rarest = label.as_ref().filter(|_| is_class).and_then(|label| self.rarest(label.at));
+        if let (Some(label), Some((class, rows))) = (&label, rarest) {
+            let count = if rows == 1 { "1 row".to_owned() } else { format!("{rows} rows") };
+            columns[label.at].why += &format!("; the class `{class}` has {count}, so shares are stratified");
+        }
         let missing = label.as_ref().map_or(0, |label| self.column(label.at).missing);
         let skips = missing > 0 && answer != AnswerArg::Labels && matches!(task, TaskArg::Table | TaskArg::Pairs);
         let mut notes = self.notes();
@@ -364,16 +374,25 @@ impl<'a> Chooser<'a> {
             length: self.length(task, tokens, &inputs),
             columns,
             skips,
+            stratify: rarest.is_some(),
             notes,
             text: String::new(),
             inputs,
         }
     }
 
+    /// The class with the fewest rows, if a share of its rows is not reliable.
+    fn rarest(&self, label: usize) -> Option<(&str, usize)> {
+        let values = &self.column(label).values;
+        let (class, rows) =
+            values.iter().min_by_key(|(_, rows)| **rows).filter(|_| values.len() <= ColumnLook::MOST)?;
+        (*rows < RELIABLE).then(|| (class.trim(), *rows))
+    }
+
     /// What to know of a draft that is made all the same.
     fn notes(&self) -> Vec<String> {
         let of_split = |at: usize| {
-            let values: Vec<&str> = self.column(at).values.iter().map(String::as_str).collect();
+            let values: Vec<&str> = self.column(at).values.keys().map(String::as_str).collect();
             format!(
                 "`{}` says which split a row belongs to ({}), and here `dev` is drawn from all rows: write the rows of each into a file \
                  of its own, and name these under `task.data`",

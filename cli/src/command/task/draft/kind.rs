@@ -80,11 +80,11 @@ impl Kind {
             return Self::Written;
         }
         let is_split = |value: &String| SPLITS.contains(&value.trim().to_lowercase().as_str());
-        if column.values.len() > 1 && column.values.iter().all(is_split) {
+        if column.values.len() > 1 && column.values.keys().all(is_split) {
             return Self::Split;
         }
         let is_truth = |value: &String| TRUTHS.contains(&value.trim().to_lowercase().as_str());
-        if column.values.len() == 2 && column.values.iter().all(is_truth) {
+        if column.values.len() == 2 && column.values.keys().all(is_truth) {
             return Self::Truth;
         }
         if names::is_text(&column.name) {

@@ -169,6 +169,8 @@ pub(super) struct Draft {
     pub(super) comma: bool,
     /// Whether rows without a label are left out.
     pub(super) skips: bool,
+    /// Whether a share has the same part of every class.
+    pub(super) stratify: bool,
     pub(super) tokens: &'static str,
     pub(super) length: Option<usize>,
     /// What to know besides.

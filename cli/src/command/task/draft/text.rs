@@ -55,6 +55,9 @@ pub(super) fn experiment(name: &str, found: &FileLook, draft: &Draft) -> String 
     if draft.skips {
         line("unlabelled", "skip".to_owned());
     }
+    if draft.stratify {
+        line("stratify", "true".to_owned());
+    }
     if draft.task != TaskArg::Tagging {
         line("tokens", draft.tokens.to_owned());
     }

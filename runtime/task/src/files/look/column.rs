@@ -1,7 +1,7 @@
 //! What is to be seen of a column: of some rows first, which all threads do, and then of all of them in their order.
 
 use std::borrow::Cow;
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use foldhash::fast::RandomState;
 
@@ -14,8 +14,8 @@ pub struct ColumnLook {
     pub name: String,
     /// Its first value.
     pub first: String,
-    /// Its different values, as far as they were counted.
-    pub values: BTreeSet<String>,
+    /// Its different values with the number of their rows. Beyond [`Self::MOST`] values no further ones are counted.
+    pub values: BTreeMap<String, usize>,
     /// Whether a value came twice.
     pub repeats: bool,
     /// Words of all its values.
@@ -76,7 +76,7 @@ impl ColumnLook {
 
     /// Adds what was seen of the rows that follow.
     pub(super) fn add(&mut self, part: ColumnPart) {
-        let ColumnPart { look, numbers, values, items, .. } = part;
+        let ColumnPart { look, numbers, values, again, items, .. } = part;
         if self.first.is_empty() {
             self.first = look.first;
         }
@@ -98,13 +98,17 @@ impl ColumnLook {
         }
         numbers.into_iter().for_each(|number| self.count_number(number));
         self.repeats |= look.repeats;
-        for (value, again) in in_order(values, |(order, _)| *order) {
-            if self.values.contains(&value) {
+        for (value, (_, rows)) in in_order(values, |(order, _)| *order) {
+            if let Some(known) = self.values.get_mut(&value) {
                 self.repeats = true;
+                *known += rows;
             } else if self.values.len() <= Self::MOST {
-                self.repeats |= again.1;
-                self.values.insert(value);
+                self.repeats |= rows > 1;
+                self.values.insert(value, rows);
             }
+        }
+        for (value, rows) in again {
+            *self.values.entry(value).or_default() += rows;
         }
         for (item, _) in in_order(items, |order| *order) {
             if self.items.len() <= Self::MOST {
@@ -164,8 +168,10 @@ pub(super) struct ColumnPart {
     /// The line of the first row with the column.
     pub(super) line: usize,
     numbers: Vec<NumberSeen>,
-    /// Values that were not known, with their order, and whether they came again.
-    values: HashMap<String, (usize, bool), RandomState>,
+    /// Values that were not known, with their order and the number of their rows.
+    values: HashMap<String, (usize, usize), RandomState>,
+    /// Values that were known, with the number of their rows.
+    again: BTreeMap<String, usize>,
     /// Words and items that were not known, with their order.
     items: HashMap<String, usize, RandomState>,
 }
@@ -275,14 +281,18 @@ impl ColumnPart {
         if is_full && (known.repeats || look.repeats) {
             return;
         }
-        if known.values.contains(&*text) {
+        if known.values.contains_key(&*text) {
             look.repeats = true;
+            match self.again.get_mut(&*text) {
+                Some(rows) => *rows += 1,
+                None => drop(self.again.insert(text.into_owned(), 1)),
+            }
             return;
         }
         match self.values.get_mut(&*text) {
             _ if is_full => {}
-            Some((_, again)) => *again = true,
-            None => drop(self.values.insert(text.into_owned(), (self.values.len(), false))),
+            Some((_, rows)) => *rows += 1,
+            None => drop(self.values.insert(text.into_owned(), (self.values.len(), 1))),
         }
     }
 }

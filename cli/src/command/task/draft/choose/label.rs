@@ -56,12 +56,12 @@ impl Chooser<'_> {
     /// Whether a column has values of another one, which has two.
     fn is_twin(&self, label: usize, other: usize) -> bool {
         let [a, b] = [label, other].map(|at| &self.column(at).values);
-        a.len() == 2 && !b.is_empty() && b.is_subset(a)
+        a.len() == 2 && !b.is_empty() && b.keys().all(|value| a.contains_key(value))
     }
 
     /// A note on classes that may be the same one, or none.
     pub(super) fn odd_classes(&self, label: usize) -> Option<String> {
-        let values: Vec<&str> = self.column(label).values.iter().map(|value| value.trim()).collect();
+        let values: Vec<&str> = self.column(label).values.keys().map(|value| value.trim()).collect();
         let name = self.name(label);
         let same = |a: &str, b: &str| a != b && a.to_lowercase() == b.to_lowercase();
         let twice = values.iter().enumerate().find_map(|(n, a)| Some((a, values[n..].iter().find(|b| same(a, b))?)));
@@ -84,7 +84,7 @@ impl Chooser<'_> {
 
     fn label_by_name(&self, at: usize) -> Label {
         let unlabelled =
-            self.is_number(at) && self.column(at).values.len() > 2 && self.column(at).values.contains("-1");
+            self.is_number(at) && self.column(at).values.len() > 2 && self.column(at).values.contains_key("-1");
         let note = if unlabelled { "; `-1`, a class here, often marks rows without a label: remove these" } else { "" };
         Label { at, why: format!("its name is that of a label; {}, {}{note}", self.kinds[at].name(), self.values(at)) }
     }
@@ -248,7 +248,7 @@ impl Chooser<'_> {
         }
         let is_number = |value: &str| value.trim().parse::<f64>().is_ok_and(f64::is_finite);
         let is_none = |value: &String| is_number(value) || NO_NUMBERS.contains(&value.trim().to_lowercase().as_str());
-        let mostly = column.numbers > 4 * odd || column.numbers > odd && column.values.iter().all(is_none);
+        let mostly = column.numbers > 4 * odd || column.numbers > odd && column.values.keys().all(is_none);
         mostly.then(|| {
             format!(
                 "`{}` is a number in {} of {filled} rows, and none in the others ({}): correct or remove these; `--answer class` takes \
@@ -287,8 +287,8 @@ impl Chooser<'_> {
     pub(super) fn separator(&self, label: usize) -> Option<char> {
         let values = &self.column(label).values;
         [',', ';', '|'].into_iter().find(|mark| {
-            let parts: BTreeSet<&str> = values.iter().flat_map(|value| value.split(*mark)).map(str::trim).collect();
-            let several = values.iter().filter(|value| value.contains(*mark)).count();
+            let parts: BTreeSet<&str> = values.keys().flat_map(|value| value.split(*mark)).map(str::trim).collect();
+            let several = values.keys().filter(|value| value.contains(*mark)).count();
             several > 1 && parts.len() < values.len()
         })
     }
@@ -296,6 +296,6 @@ impl Chooser<'_> {
     /// A value with several labels.
     fn several(&self, label: usize) -> Option<&str> {
         let mark = self.separator(label)?;
-        self.column(label).values.iter().find(|value| value.contains(mark)).map(String::as_str)
+        self.column(label).values.keys().find(|value| value.contains(mark)).map(String::as_str)
     }
 }
