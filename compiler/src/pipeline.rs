@@ -1,6 +1,7 @@
 //! The stages after `check`, each a function from one printable value to the next.
 
 pub mod asked;
+pub mod class_weights;
 pub mod cost;
 pub mod each_step;
 pub mod given;
@@ -32,6 +33,17 @@ pub trait Forward {
         let mut graph = self.forward(binding)?;
         attach_loss(&mut graph, binding)?;
         Ok(graph)
+    }
+}
+
+/// A form of training that is chosen at run time.
+impl<F: Forward + ?Sized> Forward for Box<F> {
+    fn forward(&self, binding: &Binding) -> Result<Graph, InvalidNode> {
+        (**self).forward(binding)
+    }
+
+    fn with_loss(&self, binding: &Binding) -> Result<Graph, InvalidNode> {
+        (**self).with_loss(binding)
     }
 }
 

@@ -18,7 +18,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::device::{DeviceChoice, ExecutionTarget};
 use crate::failure::SessionFailure;
-use crate::model::{AnyModel, Compiled, Computing};
+use crate::model::{AnyModel, Compiled, Computing, TrainingForm};
 use crate::versions::program;
 
 /// The description of a training for the other ranks.
@@ -36,6 +36,8 @@ pub(crate) struct TrainingDescription {
     objective: usize,
     seed: u64,
     supervision: Supervision,
+    /// Whether answers have weights in the loss.
+    weighted: bool,
     inference: Inference,
     groups: ParameterGroups,
     /// The lines of the optimiser, where it is a formula.
@@ -71,6 +73,7 @@ impl TrainingDescription {
             objective: OBJECTIVES.iter().position(|objective| *objective == binding.objective).unwrap_or_default(),
             seed,
             supervision: experiment.supervision,
+            weighted: experiment.loss.class_weights.is_some(),
             inference: experiment.inference,
             groups,
             formula: experiment.optimiser.formula.clone(),
@@ -114,7 +117,8 @@ impl TrainingDescription {
             fixed_bytes: self.fixed,
             target: if place.device().is_some() { MemoryTarget::Device } else { MemoryTarget::Processor },
         };
-        let fitted = compiled.fit(&work, self.limit, self.supervision, place.card()?.as_ref())?;
+        let form = TrainingForm { supervision: self.supervision, weighted: self.weighted };
+        let fitted = compiled.fit(&work, self.limit, form, place.card()?.as_ref())?;
         let how = Computing {
             place,
             memory: fitted.limit,

@@ -215,7 +215,7 @@ impl TrainingJob {
     /// The plans of the model for the largest batches of the data on the card, or else on the processor, within a limit: that of the run
     /// in the folder, if none is given.
     pub fn fit(&self, path: &Path, data: &Data, pace: Pace, card: Option<&Card>) -> Result<Fitted, SessionFailure> {
-        self.compiled.fit(&self.work_on(card, data)?, self.limit(path, pace)?, self.experiment.supervision, card)
+        self.compiled.fit(&self.work_on(card, data)?, self.limit(path, pace)?, (&self.experiment).into(), card)
     }
 
     /// The largest batches of the data there.

@@ -53,6 +53,19 @@ pub(crate) fn require_metrics(
     Err(SessionFailure::Usage(format!("`choose`: {}", unknown(&what, chosen, known))))
 }
 
+/// Refuses weights of classes that the answers of a task do not have.
+///
+/// # Errors
+/// The nearest name, or what the answers are.
+pub(crate) fn require_classes(
+    experiment: &Experiment,
+    (task, options): (&dyn Task, &TaskOptions),
+) -> Result<(), SessionFailure> {
+    let Some(weights) = &experiment.loss.class_weights else { return Ok(()) };
+    let found = weights.check_names(&task.classes(options), task.objective());
+    found.map_err(|why| SessionFailure::Usage(format!("`loss.class_weights`: {why}")))
+}
+
 /// Returns the answers that a metric needs, if those of the task are others.
 fn missing(kind: &MetricKind, task: &dyn Task) -> Option<&'static str> {
     let objective = task.objective();

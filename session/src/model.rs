@@ -8,8 +8,9 @@ use rtc_compiler::ir::hash;
 use rtc_compiler::ir::types::Dim;
 use rtc_compiler::lower::Binding;
 use rtc_compiler::pipeline::{
-    self,
+    self, Forward,
     asked::{ExternalInput, asked},
+    class_weights::{WeightFault, Weighted},
     each_step::{EachStep, Unfit},
     memory::{Fitted, LargestBatches, plans_within},
 };
@@ -161,24 +162,33 @@ impl Compiled {
         &self,
         work: &LargestBatches,
         limit: Option<u64>,
-        supervision: Supervision,
+        form: TrainingForm,
         card: Option<&Card>,
     ) -> Result<Fitted, SessionFailure> {
         memory::check(self.parameter_count() as u128 * u128::from(BYTES_PER_PARAMETER))?;
-        let fitted = match supervision {
-            Supervision::AllSteps => plans_within(&self.graph, &self.binding, work, limit)?,
-            Supervision::EachStep => plans_within(&self.each_step()?, &self.binding, work, limit)?,
-        };
+        let fitted = plans_within(&self.trained(form)?, &self.binding, work, limit)?;
         memory::fits(&fitted, limit, card)?;
         Ok(fitted)
     }
 
+    /// The model in the form in which it is trained.
+    pub fn trained(&self, form: TrainingForm) -> Result<Box<dyn Forward + '_>, SessionFailure> {
+        let weighted = form.weighted.then(|| Weighted::new(&self.graph, &self.binding)).transpose();
+        let weighted = weighted.map_err(|fault| match fault {
+            WeightFault::Graph(fault) => fault.into(),
+            WeightFault::Model(_) => SessionFailure::Usage(format!("`loss.class_weights`: {fault}")),
+        })?;
+        Ok(match (form.supervision, weighted) {
+            (Supervision::AllSteps, None) => Box::new(self.graph.clone()),
+            (Supervision::AllSteps, Some(weighted)) => Box::new(weighted),
+            (Supervision::EachStep, None) => Box::new(self.each_step()?),
+            (Supervision::EachStep, Some(weighted)) => Box::new(EachStep::of_weighted(weighted).map_err(unfit)?),
+        })
+    }
+
     /// The model with an update after every step of its loop.
     pub fn each_step(&self) -> Result<EachStep<'_, Graph>, SessionFailure> {
-        EachStep::new(&self.graph, &self.binding).map_err(|unfit| match unfit {
-            Unfit::Graph(fault) => fault.into(),
-            Unfit::Model(_) => SessionFailure::Usage(format!("`supervision: each_step`: {unfit}")),
-        })
+        EachStep::new(&self.graph, &self.binding).map_err(unfit)
     }
 
     /// The plans of training and inference without a limit.
@@ -226,6 +236,29 @@ impl Compiled {
             ))
         })?;
         Ok(Box::new(model))
+    }
+}
+
+/// What an experiment makes of the training graph of a model.
+#[derive(Clone, Copy, Debug)]
+pub struct TrainingForm {
+    /// When the weights of the model move.
+    pub supervision: Supervision,
+    /// Whether answers have weights in the loss.
+    pub weighted: bool,
+}
+
+impl From<&Experiment> for TrainingForm {
+    fn from(experiment: &Experiment) -> Self {
+        Self { supervision: experiment.supervision, weighted: experiment.loss.class_weights.is_some() }
+    }
+}
+
+/// The failure of a model that can't be trained step by step.
+fn unfit(unfit: Unfit) -> SessionFailure {
+    match unfit {
+        Unfit::Graph(fault) => fault.into(),
+        Unfit::Model(_) => SessionFailure::Usage(format!("`supervision: each_step`: {unfit}")),
     }
 }
 

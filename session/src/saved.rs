@@ -32,7 +32,7 @@ use crate::device::{DeviceChoice, OpenDevice};
 use crate::experiment_file::{ForModel, OpenedExperiment, check_program};
 use crate::failure::SessionFailure;
 use crate::folders::find;
-use crate::metrics::require_metrics;
+use crate::metrics::{require_classes, require_metrics};
 use crate::model::{AnyModel, Compiled, Computing, provided};
 use crate::spec_file::{CheckedDefinition, SpecArg};
 use crate::versions::versions;
@@ -468,6 +468,7 @@ pub fn task_of(experiment: &Experiment) -> Result<(TaskHandle, TaskOptions), Ses
 pub fn catalog_in(experiment: &Experiment) -> Result<Catalog, SessionFailure> {
     let (task, options) = task_of(experiment)?;
     require_metrics(experiment, &*task, &options)?;
+    require_classes(experiment, (&*task, &options))?;
     Ok(catalog(&*task, &options))
 }
 

@@ -7,7 +7,6 @@ use std::time::Duration;
 use rtc_compiler::ir::cost::{Sizes, region_cost};
 use rtc_compiler::ir::graph::MAIN;
 use rtc_compiler::pipeline;
-use rtc_runs::experiment::Supervision;
 use rtc_runs::grid::{CellState, GridRow};
 use rtc_session::device::Card;
 use rtc_session::failure::SessionFailure;
@@ -165,10 +164,7 @@ fn cost(
         Ok(forecast(&mut *model, &data.set, &job.experiment, job.info.seed, patience)?)
     };
     let forecast = threads::alone(run).flatten()?;
-    let graph = match job.experiment.supervision {
-        Supervision::AllSteps => pipeline::training(&job.compiled.graph, &job.compiled.binding)?,
-        Supervision::EachStep => pipeline::training(&job.compiled.each_step()?, &job.compiled.binding)?,
-    };
+    let graph = pipeline::training(&job.compiled.trained((&job.experiment).into())?, &job.compiled.binding)?;
     let rows = job.experiment.batch.size as f64;
     let sizes = Sizes::rows(rows, forecast.tokens / rows);
     let bound = region_cost(&graph, MAIN, &sizes);

@@ -30,6 +30,7 @@ mod predict;
 mod pretended;
 mod program;
 mod ranks;
+mod rare;
 mod report;
 mod runs;
 mod schema;

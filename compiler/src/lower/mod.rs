@@ -16,7 +16,7 @@ pub(crate) use builder::{Halted, LayerInputs, Loss, Lower, choice, need};
 pub use group::statements;
 pub(crate) use group::{group, layers};
 pub use objective::attach_loss;
-pub(crate) use objective::{answer, forget, read, return_named};
+pub(crate) use objective::{answer, batch_input, forget, read, return_named};
 pub(crate) use recurrence::{BodyAdditions, CarriedValues, pay, remember, report};
 pub(crate) use starts::{LinearInit, Maps, Starts};
 

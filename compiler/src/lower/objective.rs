@@ -99,9 +99,9 @@ fn task_loss(graph: &mut Graph, binding: &Binding, logits: Value) -> Result<Valu
         Objective::Several => (Op::BinaryCrossEntropy, index(graph.ty(logits).dims())),
         Objective::Number => return squared_error(graph, logits),
     };
-    let mut operands = vec![logits, input(graph, "labels", labels)?];
+    let mut operands = vec![logits, batch_input(graph, "labels", labels)?];
     if binding.objective == Objective::Each {
-        operands.push(input(graph, "weights", Type::real([batch, length]))?);
+        operands.push(batch_input(graph, "weights", Type::real([batch, length]))?);
     }
     emit(graph, op, operands, Attrs::new())
 }
@@ -109,14 +109,14 @@ fn task_loss(graph: &mut Graph, binding: &Binding, logits: Value) -> Result<Valu
 /// The mean of `(number - label)^2`.
 fn squared_error(graph: &mut Graph, numbers: Value) -> Result<Value, InvalidNode> {
     let ty = graph.ty(numbers).clone();
-    let labels = input(graph, "labels", ty)?;
+    let labels = batch_input(graph, "labels", ty)?;
     let error = map(graph, Pointwise::Sub, [numbers, labels])?;
     let square = map(graph, Pointwise::Mul, [error, error])?;
     emit(graph, Op::Average, vec![square], Attrs::new())
 }
 
 /// The input of a name, which a loss of the model may read already.
-fn input(graph: &mut Graph, name: &str, ty: Type) -> Result<Value, InvalidNode> {
+pub(crate) fn batch_input(graph: &mut Graph, name: &str, ty: Type) -> Result<Value, InvalidNode> {
     let known = |id: &NodeId| graph.node(*id).op == Op::Input && graph.node(*id).get(attribute::NAME) == name;
     if let Some(id) = graph.nodes(MAIN).iter().copied().find(known) {
         return Ok(graph.node(id).results[0]);

@@ -6,6 +6,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::Forward;
+use super::class_weights::Weighted;
 use crate::ir::attribute::{self, Attrs, StepBound};
 use crate::ir::gradient::Backward;
 use crate::ir::graph::{FIXED, Graph, InvalidNode, MAIN, NewNode, NodeId, RegionId, Value};
@@ -49,6 +50,16 @@ impl<'m, M: Forward> EachStep<'m, M> {
     /// What stands against it, where that is, and what to do.
     pub fn new(model: &'m M, binding: &Binding) -> Result<Self, Unfit> {
         let mut training = model.with_loss(binding)?;
+        one_step(&mut training)?;
+        Ok(Self { model, training })
+    }
+
+    /// The same with weighted answers.
+    ///
+    /// # Errors
+    /// As [`Self::new`].
+    pub fn of_weighted(weighted: Weighted<'m, M>) -> Result<Self, Unfit> {
+        let Weighted { model, mut training } = weighted;
         one_step(&mut training)?;
         Ok(Self { model, training })
     }

@@ -26,6 +26,7 @@ mod fresh;
 mod groups;
 mod halving;
 mod layers;
+mod loss;
 mod metrics;
 mod mistakes;
 mod own_metric;
@@ -46,6 +47,7 @@ pub use fresh::{Curriculum, Ema, Fresh, Lengths};
 pub use groups::OptimiserGroup;
 pub use halving::Halving;
 pub use layers::ReadFile;
+pub use loss::LossSettings;
 pub use metrics::MetricKind;
 pub use own_metric::{CONFIDENCE, LABEL, LENGTH, OwnMetric, PREDICTED, PROBABILITY};
 pub use place::LinePart;
@@ -100,6 +102,9 @@ pub struct Experiment {
     pub schedule: ScheduleSettings,
     /// How many examples make an update.
     pub batch: BatchSettings,
+    /// How much each answer weighs in the training loss.
+    #[serde(default, skip_serializing_if = "LossSettings::is_plain")]
+    pub loss: LossSettings,
     /// After which steps of the model's outermost loop the weights are updated.
     #[serde(default, skip_serializing_if = "Supervision::is_of_all_steps")]
     pub supervision: Supervision,

@@ -19,6 +19,7 @@ mod audit;
 mod bag_of_words;
 pub mod batching;
 pub mod characters;
+pub mod class_weights;
 mod encoding;
 pub mod error;
 mod example;

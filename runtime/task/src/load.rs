@@ -10,6 +10,7 @@ use crate::error::DataError;
 use crate::fingerprint::Hasher;
 use crate::masking::Masking;
 use crate::reading::unreadable;
+use crate::summary::label_shares;
 
 /// The examples of a run.
 #[derive(Clone, Debug, PartialEq)]
@@ -61,6 +62,12 @@ impl Dataset {
     /// Number of examples of a split, held or not.
     pub fn count(&self, name: &str) -> usize {
         self.streams.get(name).map_or_else(|| self.split(name).len(), |Stream(rows)| rows.count())
+    }
+
+    /// The share of every class among the answers of a split that count; of several labels the share of the examples that have each.
+    pub fn label_shares(&self, name: &str) -> BTreeMap<u32, f64> {
+        let held = || label_shares(self.split(name));
+        self.streams.get(name).map_or_else(held, |Stream(rows)| rows.label_shares())
     }
 
     /// The examples of a split that are held; none if it was not loaded, or is read while it is needed.

@@ -93,7 +93,7 @@ pub fn majority_share(examples: &[Example]) -> f64 {
 }
 
 /// The share of every class among the answers that count; of several labels the share of the examples that have each.
-fn label_shares(examples: &[Example]) -> BTreeMap<u32, f64> {
+pub(super) fn label_shares(examples: &[Example]) -> BTreeMap<u32, f64> {
     let mut counts = LabelCounts::default();
     examples.iter().for_each(|example| counts.add(example));
     counts.shares()

@@ -7,9 +7,10 @@ use rtc_base::batch::Batch;
 use rtc_base::rng::Key;
 use rtc_runs::experiment::{Experiment, Fresh, Lengths};
 use rtc_task::batching::{Batching, ClassSampling, Cursor, split};
+use rtc_task::class_weights::AnswerWeights;
 use rtc_task::error::DataError;
 use rtc_task::formal::{Formal, StringDraw};
-use rtc_task::{Dataset, Example, Masking, Options, Stream, StreamedRows, resolve_options, task_named};
+use rtc_task::{Dataset, Example, Masking, Options, Stream, StreamedRows, open_task, resolve_options, task_named};
 
 /// The examples of every update. What an update trains on depends on the seed and on numbers of [`Cursor`] and update alone.
 #[derive(Debug)]
@@ -18,6 +19,8 @@ pub struct Feed<'a> {
     source: ExampleSource<'a>,
     /// The draw of hidden tokens, anew in every pass.
     masking: Option<&'a Masking>,
+    /// The weights of the answers, where their classes have some.
+    weights: Option<AnswerWeights>,
 }
 
 #[derive(Debug)]
@@ -45,6 +48,7 @@ impl<'a> Feed<'a> {
     pub fn new(experiment: &'a Experiment, data: &'a Dataset, seed: u64) -> Result<Self, String> {
         let batch = &experiment.batch;
         let masking = data.masking.as_ref();
+        let weights = weights(experiment, data)?;
         let Some(fresh) = &experiment.fresh else {
             let balanced = batch.sampling == ClassSampling::Balanced;
             if let Some(Stream(rows)) = data.streams.get(&experiment.train) {
@@ -54,7 +58,7 @@ impl<'a> Feed<'a> {
                 }
                 let order = (batch.size, batch.buckets);
                 let batching = Batching::of_rows(seed, rows.count(), |row| rows.length(row), order);
-                return Ok(Self { batching, source: ExampleSource::Streamed(&**rows), masking });
+                return Ok(Self { batching, source: ExampleSource::Streamed(&**rows), masking, weights });
             }
             let examples = data.split(&experiment.train);
             let mut batching = Batching::new(seed, examples, batch.size, batch.buckets);
@@ -63,12 +67,12 @@ impl<'a> Feed<'a> {
                 batching =
                     of_classes.ok_or("`sampling: balanced` needs one class a row, and the answers here are others")?;
             }
-            return Ok(Self { batching, source: ExampleSource::Stored(examples), masking });
+            return Ok(Self { batching, source: ExampleSource::Stored(examples), masking, weights });
         };
         let strings = Strings::new(experiment, fresh, seed)?;
         let pass = fresh.pass as usize * batch.size;
         let batching = Batching::of_rows(seed, pass, |_| 0, (batch.size, batch.buckets));
-        Ok(Self { batching, source: ExampleSource::Fresh(Box::new(strings)), masking: None })
+        Ok(Self { batching, source: ExampleSource::Fresh(Box::new(strings)), masking: None, weights })
     }
 
     /// Number of updates of a pass.
@@ -79,6 +83,13 @@ impl<'a> Feed<'a> {
     /// The cursor after the batch at `cursor`.
     pub fn next(&self, cursor: Cursor) -> Cursor {
         self.batching.next(cursor)
+    }
+
+    /// The micro-batches of an update on these examples, with their shares of it.
+    pub(super) fn split(&self, examples: &[&Example], parts: usize) -> Vec<(Batch, f64)> {
+        let mut batches = split(examples, parts);
+        self.weights.iter().for_each(|weights| weights.give(&mut batches));
+        batches
     }
 
     /// The examples of the batch at `cursor`, where updates are counted apart from batches.
@@ -113,6 +124,14 @@ impl<'a> Feed<'a> {
     }
 }
 
+/// The weights of the answers of an experiment, if their classes have some.
+fn weights(experiment: &Experiment, data: &Dataset) -> Result<Option<AnswerWeights>, String> {
+    let Some(weights) = &experiment.loss.class_weights else { return Ok(None) };
+    let (task, options) = open_task(&experiment.task).map_err(|error| error.to_string())?;
+    let shares = || data.label_shares(&experiment.train);
+    weights.answers(&task.classes(&options), data.objective, shares).map(Some)
+}
+
 /// The micro-batches of an update, with their shares of it.
 #[derive(Debug)]
 pub(super) struct Ready {
@@ -126,7 +145,7 @@ impl Ready {
     pub(super) fn new(feed: &mut Feed<'_>, cursor: Cursor, update: u64, parts: usize) -> Result<Self, DataError> {
         let examples = feed.examples(cursor, update)?;
         let examples: Vec<&Example> = examples.iter().map(AsRef::as_ref).collect();
-        Ok(Self { cursor, update, batches: split(&examples, parts) })
+        Ok(Self { cursor, update, batches: feed.split(&examples, parts) })
     }
 
     /// Those that were made for the update at `cursor`, before which `update` were made.

@@ -10,7 +10,7 @@ use rtc_exec::learner::{Learner, UpdateRule};
 use rtc_runs::error::Error;
 use rtc_runs::experiment::Experiment;
 use rtc_runs::schedule::Plateau;
-use rtc_task::batching::{Cursor, pack, split};
+use rtc_task::batching::{Cursor, pack};
 use rtc_task::error::DataError;
 use rtc_task::{Dataset, Example, Stream};
 
@@ -71,7 +71,8 @@ pub fn forecast(
         // Fresh examples get longer along a curriculum: updates from all over the training stand for it.
         let update = if experiment.fresh.is_some() { spread(done, updates) } else { done };
         let rule = experiment.rule(&schedule, done, Plateau::default());
-        all.push(step(learner, &feed.examples(cursor, update)?, experiment.batch.accumulate, &rule)?);
+        let examples = feed.examples(cursor, update)?;
+        all.push(step(learner, &feed, &examples, (experiment.batch.accumulate, &rule))?);
         cursor = feed.next(cursor);
     }
     // The first update fills buffers, and is like no other.
@@ -106,13 +107,13 @@ pub fn forecast(
 /// One update, timed.
 fn step(
     learner: &mut dyn Learner,
+    feed: &Feed<'_>,
     examples: &[Cow<'_, Example>],
-    parts: usize,
-    rule: &UpdateRule,
+    (parts, rule): (usize, &UpdateRule),
 ) -> Result<MeasuredUpdate, Error> {
     let examples: Vec<&Example> = examples.iter().map(AsRef::as_ref).collect();
     let (start, mut depth) = (Instant::now(), None);
-    for (mut part, share) in split(&examples, parts) {
+    for (mut part, share) in feed.split(&examples, parts) {
         // Where an update is made after every step, all of these are first ones.
         CarriedState::new(part.rows()).give(learner.carries(), 0, &mut part);
         let report = learner.accumulate(&part, share)?;

@@ -250,7 +250,7 @@ impl<'a> Trainer<'a> {
         let (cursor, done, parts) = (self.progress.cursor, self.progress.updates, self.experiment.batch.accumulate);
         let ready = self.ready.take().filter(|ready| ready.is_for(cursor, done));
         let ready = match &self.slots {
-            Some(slots) => Ok(Ready::of(slots.batches(self.learner.carries(), parts), (cursor, done))),
+            Some(slots) => Ok(Ready::of(slots.batches(&self.feed, self.learner.carries(), parts), (cursor, done))),
             None => ready.map_or_else(|| Ready::new(&mut self.feed, cursor, done, parts), Ok),
         };
         let Ready { batches, .. } = ready?;

@@ -10,7 +10,7 @@ use rtc_base::batch::{Batch, Given};
 use rtc_exec::learner::{Carry, FlatArrays, RemainingState};
 use rtc_runs::record::checkpoint::{SlotPlaces, TrainingPosition};
 use rtc_task::Example;
-use rtc_task::batching::{Cursor, split};
+use rtc_task::batching::Cursor;
 use rtc_task::error::DataError;
 
 /// State that the rows of a batch carry from one update to the next.
@@ -141,9 +141,9 @@ impl<'a> TrainingSlots<'a> {
     }
 
     /// The micro-batches of an update, with their shares of it.
-    pub(super) fn batches(&self, carries: &[Carry], parts: usize) -> Vec<(Batch, f64)> {
+    pub(super) fn batches(&self, feed: &Feed<'_>, carries: &[Carry], parts: usize) -> Vec<(Batch, f64)> {
         let examples: Vec<&Example> = self.examples.iter().map(AsRef::as_ref).collect();
-        let mut batches = split(&examples, parts);
+        let mut batches = feed.split(&examples, parts);
         let mut first = 0;
         for (batch, _) in &mut batches {
             self.carried.give(carries, first, batch);

@@ -111,7 +111,7 @@ fn graphs(text: &str, objective: Objective) -> [Graph; 2] {
 }
 
 /// What fresh rows are given.
-fn fresh(graph: &Graph, lengths: &[usize]) -> Vec<Given> {
+pub(super) fn fresh(graph: &Graph, lengths: &[usize]) -> Vec<Given> {
     let inputs = graph.nodes(MAIN).iter().map(|id| graph.node(*id)).filter(|node| node.op == Op::Input);
     let carried = inputs.filter(|node| node.get(attribute::NAME).starts_with(CARRIED));
     let zeros = |node: &rtc_compiler::ir::graph::Node| {

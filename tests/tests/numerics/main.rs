@@ -5,6 +5,7 @@ mod as_loops;
 mod atomic;
 mod causality;
 mod choices;
+mod class_weights;
 mod compositions;
 mod device;
 mod device_attention;

@@ -10,6 +10,7 @@ use rtc_runs::experiment::EMBEDDED;
 use rtc_session::experiment_file::{OpenedExperiment, check_program};
 use rtc_session::failure::SessionFailure;
 use rtc_session::text::{duration, number};
+use rtc_task::class_weights::AnswerWeights;
 use rtc_task::error::DataError;
 use rtc_task::{
     Audit, ColumnLook, FileLook, Format, GivenColumn, GivenLook, Objective, Scale, alike, audit, file_format, load,
@@ -262,6 +263,11 @@ fn experiment(options: &Options, terminal: &Terminal) -> Result<Vec<DataError>, 
     let found = audit(&*task, &data, &experiment.train);
     drop(waiting);
     let (vocabulary, classes) = (data.vocabulary, task.classes(&task_options));
+    let weights = experiment.loss.class_weights.as_ref().map(|weights| {
+        let found = weights.answers(&classes, data.objective, || data.label_shares(&experiment.train));
+        found.map_err(|why| SessionFailure::Usage(format!("`loss.class_weights`: {why}")))
+    });
+    let weights = weights.transpose()?;
     if options.json {
         let splits: Vec<Value> = found.iter().map(|audit| split_json(audit, &classes)).collect();
         let columns = task.given().into_iter().map(|given| (given.name.to_string(), json!(given.column.to_string())));
@@ -269,6 +275,13 @@ fn experiment(options: &Options, terminal: &Terminal) -> Result<Vec<DataError>, 
         let mut shown = json!({ "task": task.name(), "vocabulary": vocabulary, "classes": classes, "splits": splits });
         if !columns.is_empty() {
             shown["given"] = Value::Object(columns);
+        }
+        if let Some(AnswerWeights { present, absent }) = &weights {
+            let named = |weights: &[f64]| classes.iter().cloned().zip(weights.iter().map(|x| json!(x))).collect();
+            shown["class_weights"] = Value::Object(named(present));
+            if data.objective == Objective::Several {
+                shown["class_weights_without"] = Value::Object(named(absent));
+            }
         }
         let same = alike(&classes);
         if !same.is_empty() {
@@ -281,7 +294,7 @@ fn experiment(options: &Options, terminal: &Terminal) -> Result<Vec<DataError>, 
     writeln!(text, "vocabulary  {} tokens", number(vocabulary as f64)).expect("a text takes all");
     text += &table(&found);
     left_out(&found).iter().for_each(|what| text += &format!("{what}\n"));
-    text += &class_table(&found, &classes);
+    text += &class_table(&found, (&classes, task.objective()), weights.as_ref());
     text += &given_table(&found, &task.given());
     if task.objective() == Objective::Number {
         let Scale { mean, deviation } = task.scale(&task_options);
@@ -313,7 +326,13 @@ fn table(found: &[Audit]) -> String {
     columns(&std::iter::once(heading.map(str::to_owned).to_vec()).chain(found.iter().map(row)).collect::<Vec<_>>())
 }
 
-fn class_table(found: &[Audit], classes: &[String]) -> String {
+/// The rows of every class with their share of the split; of classes of tokens the share alone. Then the weight in the loss, where
+/// classes have one: of several labels with and without each.
+fn class_table(
+    found: &[Audit],
+    (classes, objective): (&[String], Objective),
+    weights: Option<&AnswerWeights>,
+) -> String {
     if classes.is_empty() {
         return String::new();
     }
@@ -321,12 +340,21 @@ fn class_table(found: &[Audit], classes: &[String]) -> String {
         return format!("{} classes\n", number(classes.len() as f64));
     }
     let splits = found.iter().map(|audit| audit.split.clone());
-    let heading = std::iter::once("class".to_owned()).chain(splits).collect();
-    let share =
-        |audit: &Audit, class: usize| audit.description.label_shares.get(&(class as u32)).copied().unwrap_or(0.0);
+    let title = weights.map(|_| "weight".to_owned());
+    let heading = std::iter::once("class".to_owned()).chain(splits).chain(title).collect();
+    let share = |audit: &Audit, class: usize| {
+        let share = audit.description.label_shares.get(&(class as u32)).copied().unwrap_or(0.0);
+        let rows = number((share * audit.description.examples as f64).round());
+        let percent = format!("{:.1} %", 100.0 * share);
+        if objective == Objective::Each { percent } else { format!("{rows} ({percent})") }
+    };
+    let weight = |weights: &AnswerWeights, class: usize| match objective {
+        Objective::Several => format!("{:.4} with, {:.4} without", weights.present[class], weights.absent[class]),
+        _ => format!("{:.4}", weights.present[class]),
+    };
     let row = |(class, name): (usize, &String)| {
-        let shares = found.iter().map(|audit| format!("{:.1} %", 100.0 * share(audit, class)));
-        std::iter::once(name.clone()).chain(shares).collect()
+        let shares = found.iter().map(|audit| share(audit, class));
+        std::iter::once(name.clone()).chain(shares).chain(weights.map(|weights| weight(weights, class))).collect()
     };
     columns(&std::iter::once(heading).chain(classes.iter().enumerate().map(row)).collect::<Vec<_>>())
 }

@@ -29,7 +29,7 @@ const SYNONYMS: [(&str, &str); 34] = [
     ("max_epochs", "epochs"),
     ("batch_size", "batch.size"),
     ("gradient_accumulation_steps", "batch.accumulate"),
-    ("class_weights", "batch.sampling"),
+    ("class_weight", "loss.class_weights"),
     ("scheduler", "schedule"),
     ("lr_scheduler", "schedule"),
     ("warmup_steps", "schedule.warmup"),

@@ -166,6 +166,9 @@ fn any_form(name: &str) -> Option<&'static str> {
             "task.given: takes a column for each value that a model takes by `given`, as `{ puzzle: puzzle_id }`, or a list of values \
              that stand in columns of the same names, as `[puzzle]`"
         }
+        "ClassWeights" => {
+            "loss.class_weights: takes `balanced`, or weights of classes by their names, as `{ spam: 4, ham: 1 }`"
+        }
         "Column" => "task.label: takes a column by its name or number",
         _ => return None,
     })

@@ -2,6 +2,7 @@
 
 use rtc_exec::learner::OptimiserKind;
 use rtc_task::batching::{Buckets, ClassSampling};
+use rtc_task::class_weights::ClassWeights;
 use rtc_task::error::unknown;
 use rtc_task::{
     DataSource, MAX_EXAMPLES, check_name, check_own, check_shares, formal_named, own_split, resolve_options, task_named,
@@ -128,6 +129,12 @@ pub(super) fn check(experiment: &Experiment) -> Vec<BrokenRule> {
             "`sampling: balanced` is for stored examples",
         ),
         (
+            experiment.fresh.is_none()
+                || !experiment.loss.class_weights.as_ref().is_some_and(ClassWeights::are_computed),
+            &["loss", "class_weights"],
+            "`class_weights: balanced` is for stored examples, which can be counted; name the weights, as `{ yes: 4, no: 1 }`",
+        ),
+        (
             experiment.ema.is_none_or(|ema| (0.0..1.0).contains(&ema.decay)),
             &["ema", "decay"],
             "`decay` must lie in 0..1",
@@ -153,6 +160,7 @@ pub(super) fn check(experiment: &Experiment) -> Vec<BrokenRule> {
     broken.extend(experiment.optimiser.wrong_formula().map(|message| (vec!["optimiser", "formula"], message)));
     let formula = schedule.read_formula().and_then(Result::err);
     broken.extend(formula.map(|message| (vec!["schedule", "formula"], message)));
+    broken.extend(experiment.loss.check().err().map(|message| (vec!["loss", "class_weights"], message)));
     broken.extend(check_choice(experiment).err());
     let named = |kind: &MetricKind| kind.to_string();
     let twice = experiment

@@ -51,16 +51,16 @@ fn every_field_has_a_row_in_the_documentation_and_every_row_a_field() {
             "optimiser.betas=[0.9, 0.999]",
         ],
         &["batch.sampling=balanced"],
+        &["loss.class_weights=balanced"],
         &["optimiser.kind=ranger", "optimiser.lookahead.every=6", "optimiser.rectify_from=4"],
     ] {
         let edits: Vec<String> = edits.iter().map(|edit| (*edit).to_owned()).collect();
         let experiment = ExperimentFile::embedded("listops").expect("embedded").resolve(None, &edits).expect("valid");
         let mut own = vec![];
         fields("", &serde_json::to_value(&experiment).expect("serialisable"), &mut own);
-        found.extend(
-            own.into_iter()
-                .filter(|field| ["optimiser.", "schedule.", "batch."].iter().any(|block| field.starts_with(block))),
-        );
+        found.extend(own.into_iter().filter(|field| {
+            ["optimiser.", "schedule.", "batch.", "loss."].iter().any(|block| field.starts_with(block))
+        }));
     }
     found.sort();
     found.dedup();
