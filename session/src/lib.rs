@@ -30,6 +30,7 @@ mod metrics;
 pub mod model;
 pub mod ranks;
 pub mod rates;
+mod samples;
 pub mod saved;
 pub mod spec_file;
 pub mod text;

@@ -29,6 +29,7 @@ use rtc_train::examine::Examined;
 use crate::device::{Card, ExecutionTarget, OpenDevice};
 use crate::failure::SessionFailure;
 use crate::memory;
+use crate::samples::require_samples;
 use crate::text::number;
 
 /// The task of this name with its default options; nothing is known without a name.
@@ -109,11 +110,12 @@ impl Compiled {
     /// Tells an experiment what the model takes from the rows, so that they are held to it while they are read.
     ///
     /// # Errors
-    /// Values that the rows lack; groups of the optimiser that the model lacks.
+    /// Values that the rows lack; groups of the optimiser that the model lacks; texts that it can't write.
     pub fn takes_from(&self, experiment: &Experiment) -> Result<(), SessionFailure> {
         let asked = asked(&self.graph);
         provided(&asked, self.name(), experiment)?;
         self.groups(experiment)?;
+        require_samples(experiment, &self.graph)?;
         experiment.task.known.ask(asked);
         Ok(())
     }

@@ -9,8 +9,7 @@ use rtc_base::rng::Key;
 use rtc_session::failure::SessionFailure;
 use rtc_session::saved::TrainedModel;
 use rtc_session::text::count;
-use rtc_task::Objective;
-use rtc_train::generate::{GenerationRow, Generator, Sampling, TextPieces, Writing};
+use rtc_train::generate::{GenerationRow, Generator, Sampling, TextPieces, Writing, writes_next_tokens};
 use serde_json::{Value, json};
 
 use crate::exit::{CommandResult, Exit};
@@ -273,8 +272,7 @@ impl<'a> ContinuationWriter<'a> {
 /// Whether a model answers with the tokens that come next.
 fn writes(trained: &TrainedModel) -> Result<(), SessionFailure> {
     let (task, options) = (&trained.task, &trained.options);
-    let next = task.objective() == Objective::Each && task.next_token(options);
-    if !next || task.vocabulary(options) != task.classes(options) {
+    if !writes_next_tokens(&**task, options) {
         return Err(SessionFailure::Usage(format!(
             "`rtc generate` is for models that answer with the next token; the answers of {} on {} are others: `rtc predict` \
              gives them",

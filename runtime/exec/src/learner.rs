@@ -296,6 +296,8 @@ pub trait Learner {
     fn require_agreement(&mut self) -> Result<(), LearnError> {
         Ok(())
     }
+    /// A copy of the gradients of the last update, before clipping. The caller must ask before the next batch.
+    fn gradients(&mut self) -> FlatArrays;
     /// A copy of the state.
     fn state(&self) -> LearnerState;
     /// Replaces the state; arrays of the optimiser that it lacks begin anew. After an error nothing has changed.

@@ -447,6 +447,11 @@ impl<B: Backend> Learner for ModelOn<B> {
         self.pass(&outputs, batch).answers()
     }
 
+    fn gradients(&mut self) -> FlatArrays {
+        let numbers = self.memory.numbers(self.training.arrays().1);
+        named::<B>(self.training.plan(), &numbers)
+    }
+
     fn state(&self) -> LearnerState {
         let arrays = |array: &BackendArray<B>| named::<B>(self.training.plan(), &self.memory.numbers(array));
         let kept = STATE.iter().zip(&self.state);

@@ -36,6 +36,7 @@ mod schema;
 mod settings;
 mod supervision;
 mod sweep;
+mod watched;
 mod yaml;
 
 pub use choice::Choice;
@@ -54,6 +55,7 @@ pub use place::LinePart;
 pub use schema::schema;
 pub use settings::ExperimentSetting;
 pub use supervision::Supervision;
+pub use watched::{HistogramSettings, SampleSettings};
 
 macro_rules! embedded {
     ($($name:literal,)*) => { &[$(($name, include_str!(concat!("../../../specs/experiments/", $name, ".yaml")))),*] };
@@ -129,6 +131,12 @@ pub struct Experiment {
     /// Checkpoints that are kept besides the best and the last one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub checkpoints: Option<KeptCheckpoints>,
+    /// Texts that the model writes during the training.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub samples: Option<SampleSettings>,
+    /// Histograms of weights and gradients during the training.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub histograms: Option<HistogramSettings>,
     /// Updates between lines of `metrics.jsonl`.
     #[serde(default = "number::<10>")]
     pub log_every: u64,

@@ -18,6 +18,7 @@ pub mod ranks;
 mod scores;
 mod slots;
 pub mod stopping;
+mod watch;
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
@@ -39,6 +40,7 @@ use rtc_task::{Dataset, Metric, Scale, majority_share, open_task};
 use baselines::Baselines;
 use feed::{Ready, refuse_empty};
 use slots::TrainingSlots;
+use watch::Sampler;
 
 pub use errors::NUMBERS;
 use evaluate::{Each, evaluate_each};
@@ -47,6 +49,7 @@ pub use feed::{Feed, longest};
 pub use forecast::{Forecast, forecast};
 pub use observer::{Event, Observer, Silent};
 pub use slots::CarriedState;
+pub use watch::encode_prompts;
 
 /// A dev score must rise by more than this to count: of an accuracy 0.0001 percentage points. Scores of losses, which may
 /// have any size, must rise by this share.
@@ -120,6 +123,8 @@ struct Trainer<'a> {
     perplexity: bool,
     /// The names of the classes, where metrics use them.
     classes: Vec<String>,
+    /// Writes texts, where the experiment asks for them.
+    sampler: Option<Sampler>,
     /// Tokens trained on since the last line of `timing.jsonl`, and when that was.
     speed: (usize, Instant),
 }
@@ -136,6 +141,7 @@ impl<'a> Trainer<'a> {
         refuse_empty(data, experiment)?;
         let unknown = |message| DataError { file: experiment.task.name.clone(), line: None, message };
         let (task, options) = open_task(&experiment.task)?;
+        let sampler = Sampler::of(experiment, &task, &options).map_err(unknown)?;
         let (metrics, scale, perplexity) = (task.about().metrics, task.scale(&options), task.perplexity());
         let classes = named_classes(experiment, &*task, &options);
         let feed = Feed::new(experiment, data, run.info().seed).map_err(unknown)?;
@@ -159,6 +165,7 @@ impl<'a> Trainer<'a> {
             scale,
             perplexity,
             classes,
+            sampler,
             speed,
         })
     }
@@ -184,7 +191,7 @@ impl<'a> Trainer<'a> {
             let message = "the model was compiled for another `supervision`";
             return Err(LearnError::Batch(message.to_owned()).into());
         }
-        self.run.rewind(self.progress.metrics, self.progress.events)?;
+        self.run.rewind(self.progress.records)?;
         let total = self.total();
         self.run.begins(self.progress.updates, total)?;
         self.observer.event(&Event::Started { done: self.progress.updates, total });
@@ -294,7 +301,7 @@ impl<'a> Trainer<'a> {
             self.run.time("train", update, Some(tokens as f64 / since.elapsed().as_secs_f64().max(1e-9)))?;
         }
         self.observer.event(&Event::Step { update, epoch: cursor.epoch, report: &report, learning_rate, tokens });
-        Ok(())
+        self.watch()
     }
 
     /// A learner names the node itself where it can; this is the last line of defence.
@@ -383,7 +390,7 @@ impl<'a> Trainer<'a> {
 
     fn save(&mut self, slot: CheckpointSlot) -> Result<(), Error> {
         self.learner.require_agreement()?;
-        (self.progress.metrics, self.progress.events) = self.run.positions()?;
+        self.progress.records = self.run.positions()?;
         let info = self.run.info();
         let slots = self.slots.as_ref().map(|slots| slots.saved(self.learner.carries()));
         let (slots, carried) = slots.map_or_else(Default::default, |(places, carried)| (Some(places), carried));
@@ -434,7 +441,7 @@ impl<'a> Trainer<'a> {
         for split in &self.experiment.evaluate {
             let Some((row, each)) = self.evaluate(split)? else {
                 self.learner.restore(&last)?;
-                self.run.rewind(self.progress.metrics, self.progress.events)?;
+                self.run.rewind(self.progress.records)?;
                 return Ok(None);
             };
             self.record(&row)?;

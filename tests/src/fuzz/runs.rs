@@ -7,7 +7,7 @@ use std::os::unix::fs::symlink;
 use std::path::Path;
 
 use rtc_runs::error::Error;
-use rtc_runs::record::checkpoint::{self, CheckpointSlot};
+use rtc_runs::record::checkpoint::{self, CheckpointSlot, RecordLengths};
 use rtc_runs::record::history::{History, RunProgress};
 use rtc_runs::record::tensorboard::Whole;
 use rtc_runs::record::verify::verify;
@@ -62,7 +62,7 @@ pub(super) fn folder(bytes: &[u8]) {
     run.changes("model m {\n}\n", &run.experiment, &run.info);
     assert_eq!(run.difference(&run.experiment, &run.info), None);
     match RunFolder::resume(path, &run.spec, &run.experiment, run.info.clone()) {
-        Ok(mut again) => drop(again.rewind(0, 0)),
+        Ok(mut again) => drop(again.rewind(RecordLengths::default())),
         Err(error) => drop(told(Err(error))),
     }
     outside.check();

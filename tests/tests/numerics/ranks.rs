@@ -9,7 +9,9 @@ use rtc_compiler::pipeline;
 use rtc_compiler::plan::Plan;
 use rtc_exec::gradient_tree::LeafBlock;
 use rtc_exec::learner::Distributed;
-use rtc_exec::learner::{BatchAnswers, Evaluation, LearnError, Learner, LearnerState, StepReport, UpdateRule};
+use rtc_exec::learner::{
+    BatchAnswers, Evaluation, FlatArrays, LearnError, Learner, LearnerState, StepReport, UpdateRule,
+};
 use rtc_exec::model::Model as Trained;
 use rtc_task::Example;
 use rtc_task::batching::{pack, split};
@@ -184,6 +186,10 @@ impl Learner for Dying {
 
     fn answers(&mut self, batch: &Batch) -> Result<BatchAnswers, LearnError> {
         self.model.answers(batch)
+    }
+
+    fn gradients(&mut self) -> FlatArrays {
+        self.model.gradients()
     }
 
     fn state(&self) -> LearnerState {

@@ -9,8 +9,8 @@ use rtc_task::{
 };
 
 use super::{
-    BatchSettings, Choice, Curriculum, Experiment, Fresh, Lengths, MetricKind, Optimiser, epsilon as usual_epsilon,
-    is_all,
+    BatchSettings, Choice, Curriculum, Experiment, Fresh, Lengths, MetricKind, Optimiser, SampleSettings,
+    epsilon as usual_epsilon, is_all,
 };
 use crate::schedule::{Beta1, ScheduleKind};
 
@@ -96,6 +96,11 @@ pub(super) fn check(experiment: &Experiment) -> Vec<BrokenRule> {
             &["checkpoints"],
             "`every` and `keep` must be at least 1",
         ),
+        (
+            experiment.histograms.is_none_or(|histograms| histograms.every > 0),
+            &["histograms", "every"],
+            "`every` must be at least 1",
+        ),
         (experiment.log_every > 0, &["log_every"], "`log_every` must be at least 1"),
         (!experiment.seeds.is_empty(), &["seeds"], "`seeds` needs at least one seed"),
         (
@@ -171,6 +176,8 @@ pub(super) fn check(experiment: &Experiment) -> Vec<BrokenRule> {
     broken.extend(
         twice.map(|(_, kind)| (vec!["metrics"], format!("`metrics` must have every name once: got `{kind}` twice"))),
     );
+    let samples = experiment.samples.iter().flat_map(SampleSettings::broken);
+    broken.extend(samples.map(|(field, message)| (vec!["samples", field], message)));
     let of_numbers = rules.iter().filter(|(holds, ..)| !holds);
     broken.extend(of_numbers.map(|(_, path, message)| (path.to_vec(), (*message).to_owned())));
     let too_large = || format!("`size` must be at most {MAX_EXAMPLES}: got {size}. Use 32, 64, ...");

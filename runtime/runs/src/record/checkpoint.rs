@@ -23,7 +23,8 @@ use safetensors::tensor::{Dtype, SafeTensors, TensorView};
 use serde::{Deserialize, Serialize};
 
 use crate::error::{CheckpointError, Error};
-use crate::record::{RunInfo, sha256};
+use crate::record::watched::{HISTOGRAMS, SAMPLES, is_zero};
+use crate::record::{EVENTS, METRICS, RunInfo, sha256};
 use crate::schedule::Plateau;
 use rtc_base::disk::Disk;
 use rtc_base::disk::IoError;
@@ -78,10 +79,32 @@ pub struct TrainingProgress {
     pub plateau: Plateau,
     /// Number of updates at the last evaluation.
     pub evaluated: Option<u64>,
-    /// Length of `metrics.jsonl` in bytes.
+    /// Lengths of the files that grow with the updates.
+    #[serde(flatten)]
+    pub records: RecordLengths,
+}
+
+/// Lengths in bytes of the files of a run that grow with its updates.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RecordLengths {
+    /// That of `metrics.jsonl`.
     pub metrics: u64,
-    /// Length of the TensorBoard file in bytes.
+    /// That of the TensorBoard file.
     pub events: u64,
+    /// That of `samples.jsonl`.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub samples: u64,
+    /// That of `histograms.jsonl`.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub histograms: u64,
+}
+
+impl RecordLengths {
+    /// The files with their lengths.
+    pub fn by_name(self) -> [(&'static str, u64); 4] {
+        let Self { metrics, events, samples, histograms } = self;
+        [(METRICS, metrics), (EVENTS, events), (SAMPLES, samples), (HISTOGRAMS, histograms)]
+    }
 }
 
 /// The place of an example in the order of training.

@@ -38,10 +38,11 @@ impl fmt::Display for Change {
 
 impl Experiment {
     /// What of the experiment decides the numbers of a run. Its seed stands apart, its model and edits of it are in the spec, and what
-    /// is measured after the training, or kept of it, changes no run.
+    /// is measured after the training, or recorded or kept of it, changes no run.
     pub fn content(&self) -> Self {
         let evaluate_at = EvaluateAt::default();
-        Self { seeds: vec![], model: None, set: vec![], evaluate_at, checkpoints: None, ..self.clone() }
+        let bare = Self { seeds: vec![], model: None, set: vec![], checkpoints: None, ..self.clone() };
+        Self { evaluate_at, samples: None, histograms: None, ..bare }
     }
 }
 

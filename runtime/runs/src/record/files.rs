@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 
 use super::checkpoint;
 use super::failure::FAILURE;
+use super::watched::{HISTOGRAMS, SAMPLES};
 use super::{
     ANSWERS, CHECKPOINTS, EVENTS, EXPERIMENT, METRICS, ModelForm, RESULTS, RUN, TASK, TIMING, evaluated_at, lengths,
 };
@@ -12,7 +13,7 @@ use rtc_base::disk::IoError;
 use rtc_base::disk::drafted;
 
 /// The files that a training, `rtc report` and `rtc ablate` write into the folder of a run.
-const FILES: [&str; 13] = [
+const FILES: [&str; 15] = [
     RUN,
     ModelForm::Spec.file(),
     ModelForm::Graph.file(),
@@ -21,6 +22,8 @@ const FILES: [&str; 13] = [
     METRICS,
     TIMING,
     EVENTS,
+    SAMPLES,
+    HISTOGRAMS,
     RESULTS,
     ANSWERS,
     lengths::FILE,

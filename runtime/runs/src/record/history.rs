@@ -136,13 +136,7 @@ impl History {
             return Ok(Self::default());
         }
         let info = RunInfo::read(folder)?;
-        // Whoever finds results finds the metrics complete: they were written before.
-        let written = results(folder, &info)?.map(|results| results["files"][METRICS].as_str().map(str::to_owned));
-        let bytes = bytes(folder, METRICS)?;
-        if written.is_some_and(|written| written != Some(sha256(&bytes))) {
-            return Err(refused(folder, &format!("{METRICS} is not the one that the results were written with")).into());
-        }
-        Self::of(folder, &bytes, &info)
+        Self::of(folder, &current(folder, METRICS, &info)?, &info)
     }
 
     /// Reads the metrics of a run that is being trained: results that an earlier end has left may belong to other lines.
@@ -164,6 +158,18 @@ impl History {
         }
         Ok(history)
     }
+}
+
+/// A file of lines of a run, empty where it is not there; of a finished run the one that its results name.
+pub(super) fn current(folder: &Path, file: &str, info: &RunInfo) -> Result<Vec<u8>, Error> {
+    // Whoever finds results finds the lines complete: they were written before.
+    let written = results(folder, info)?.map(|results| results["files"][file].as_str().map(str::to_owned));
+    let found = bytes(folder, file)?;
+    let is_absent = file != METRICS && found.is_empty() && written == Some(None);
+    if written.is_some_and(|written| written != Some(sha256(&found))) && !is_absent {
+        return Err(refused(folder, &format!("{file} is not the one that the results were written with")).into());
+    }
+    Ok(found)
 }
 
 /// A file of a run; empty where it is not there.

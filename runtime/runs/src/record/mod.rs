@@ -8,7 +8,8 @@
 //! | `run.json` | format, seed, hashes, versions, threads, ranks, memory limit, SHA-256 of the files above; written after them, so it says that they are complete |
 //! | `metrics.jsonl` | a line per logged update and per evaluation; holds no time, so that equal runs have equal files |
 //! | `timing.jsonl` | the wall-clock times |
-//! | `events.out.tfevents.0.rtc` | the same numbers for TensorBoard |
+//! | `samples.jsonl`, `histograms.jsonl` | what the experiment asks for: texts that the model wrote, histograms of its parameters |
+//! | `events.out.tfevents.0.rtc` | the same for TensorBoard |
 //! | `checkpoints/` | see [`crate::record::checkpoint`] |
 //! | `results.json` | the table with the hashes of what made it, at the end, and SHA-256 of the metrics, the answers and the checkpoints |
 //! | `answers.json` | how many answers of every example of the evaluated splits are right |
@@ -32,6 +33,7 @@ mod seal;
 pub mod table;
 pub mod tensorboard;
 pub mod verify;
+pub mod watched;
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -44,7 +46,7 @@ use std::time::{Instant, SystemTime, UNIX_EPOCH};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-use self::checkpoint::{CheckpointSlot, Checkpoints};
+use self::checkpoint::{CheckpointSlot, Checkpoints, RecordLengths};
 use self::table::ResultsTable;
 use crate::error::{CheckpointError, Error, ExperimentError};
 use crate::experiment::{Experiment, ExperimentFile};
@@ -62,7 +64,8 @@ use rtc_base::disk::{Disk, FileSystem, drafted, folder_of, write_on};
 use rtc_task::TaskContext;
 use rtc_task::open_task;
 pub use seal::{sealed, sha256, unsealed};
-use tensorboard::Summary;
+use tensorboard::{Summary, SummaryValue};
+use watched::{HISTOGRAMS, HistogramLine, SAMPLES, SampleLine, WatchedFile, WatchedLine};
 
 /// Version of the layout of a folder. That of folders without checksums was 1, and is not read any more.
 const FORMAT: u32 = 2;
@@ -367,6 +370,8 @@ pub struct RunFolder {
     metrics: SealedLines,
     timing: SealedLines,
     events: Appender,
+    samples: WatchedFile,
+    histograms: WatchedFile,
     checkpoints: Checkpoints,
     disk: Rc<dyn Disk>,
     opened: Instant,
@@ -462,7 +467,10 @@ impl RunFolder {
             other => other,
         })?;
         let metrics = SealedLines::open(&disk, &path.join(METRICS), &info.run)?;
+        let [samples, histograms] = [SAMPLES, HISTOGRAMS].map(|name| WatchedFile::open(&disk, path, name, &info.run));
         Ok(Self {
+            samples: samples?,
+            histograms: histograms?,
             info,
             metrics,
             timing,
@@ -500,13 +508,31 @@ impl RunFolder {
         self.metrics.append(&line)?;
         let numbers = line.as_object().into_iter().flatten();
         let shown = numbers.filter(|(key, _)| !matches!(key.as_str(), "update" | "epoch" | "scored"));
-        let scalars: Vec<(String, f32)> =
-            shown.filter_map(|(key, value)| Some((format!("{group}/{key}"), value.as_f64()? as f32))).collect();
+        let scalar = |value: &Value| Some(SummaryValue::Scalar(value.as_f64()? as f32));
+        let values: Vec<_> =
+            shown.filter_map(|(key, value)| Some((format!("{group}/{key}"), scalar(value)?))).collect();
+        self.event(update, &values)
+    }
+
+    /// Appends values to the TensorBoard file.
+    fn event(&mut self, step: u64, values: &[(String, SummaryValue<'_>)]) -> Result<(), IoError> {
         if self.events.position() == 0 {
             self.events.append(&tensorboard::record(&tensorboard::version_event(now())))?;
         }
-        let event = tensorboard::event(&Summary { wall_time: now(), step: update, scalars: &scalars });
+        let event = tensorboard::event(&Summary { wall_time: now(), step, values });
         self.events.append(&tensorboard::record(&event))
+    }
+
+    /// Appends a line to `samples.jsonl`, and its text to the TensorBoard file.
+    pub fn sample(&mut self, line: &SampleLine) -> Result<(), IoError> {
+        self.samples.append((&self.disk, &self.path, &self.info.run), line)?;
+        self.event(line.update, &line.values())
+    }
+
+    /// Appends a line to `histograms.jsonl`, and its histograms to the TensorBoard file.
+    pub fn histogram(&mut self, line: &HistogramLine) -> Result<(), IoError> {
+        self.histograms.append((&self.disk, &self.path, &self.info.run), line)?;
+        self.event(line.update, &line.values())
     }
 
     /// Appends a line to `timing.jsonl`: what, at which update, and the seconds since the folder was opened.
@@ -530,25 +556,37 @@ impl RunFolder {
         self.timing.append(&json_line(&TimingLine { what, update, seconds, total, tokens_per_second }))
     }
 
-    /// Lengths of the metrics and the TensorBoard file, after making them durable.
-    pub fn positions(&mut self) -> Result<(u64, u64), IoError> {
+    /// Lengths of the files that grow with the updates, after making them durable.
+    pub fn positions(&mut self) -> Result<RecordLengths, IoError> {
         self.metrics.sync()?;
+        self.samples.sync()?;
+        self.histograms.sync()?;
         self.events.sync()?;
-        Ok((self.metrics.position(), self.events.position()))
+        Ok(self.lengths())
     }
 
-    /// Cuts both files back to where a checkpoint left them; what came later will be written again.
-    pub fn rewind(&mut self, metrics: u64, events: u64) -> Result<(), Error> {
-        let lengths = [
-            (self.metrics.path(), self.metrics.position(), metrics),
-            (self.events.path(), self.events.position(), events),
-        ];
-        if let Some((file, ..)) = lengths.iter().find(|(_, length, saved)| length < saved) {
+    fn lengths(&self) -> RecordLengths {
+        RecordLengths {
+            metrics: self.metrics.position(),
+            events: self.events.position(),
+            samples: self.samples.position(),
+            histograms: self.histograms.position(),
+        }
+    }
+
+    /// Cuts these files back to where a checkpoint left them; what came later will be written again.
+    pub fn rewind(&mut self, saved: RecordLengths) -> Result<(), Error> {
+        let found = self.lengths().by_name();
+        if let Some(((name, _), _)) = found.iter().zip(saved.by_name()).find(|((_, length), (_, saved))| length < saved)
+        {
+            let file = self.path.join(name);
             let reason = format!("{} is shorter than when the checkpoint was saved", file.display());
             return Err(CheckpointError { path: self.path.clone(), reason, previous: None }.into());
         }
-        self.metrics.keep(metrics)?;
-        Ok(self.events.truncate(events)?)
+        self.metrics.keep(saved.metrics)?;
+        self.samples.keep(saved.samples)?;
+        self.histograms.keep(saved.histograms)?;
+        Ok(self.events.truncate(saved.events)?)
     }
 
     /// Writes `answers.json`, and then `results.json` with the SHA-256 of what they were made of, which ends the run.
@@ -556,10 +594,12 @@ impl RunFolder {
     /// # Errors
     /// A file can't be read or written.
     pub fn results(&mut self, mut results: Value, answers: &RunAnswers) -> Result<(), IoError> {
-        self.metrics.sync()?;
+        self.positions()?;
         let mut files = BTreeMap::from([(ANSWERS.to_owned(), answers.write(&*self.disk, &self.path)?)]);
         let manifests = [CheckpointSlot::Best, CheckpointSlot::Last].map(checkpoint_name);
-        for name in std::iter::once(METRICS.to_owned()).chain(manifests) {
+        let watched = [&self.samples, &self.histograms].into_iter().filter(|file| file.exists());
+        let lines = std::iter::once(METRICS).chain(watched.map(WatchedFile::name)).map(str::to_owned);
+        for name in lines.chain(manifests) {
             let hash = sha256(read(&self.path, &name)?);
             files.insert(name, hash);
         }
@@ -570,7 +610,7 @@ impl RunFolder {
 }
 
 /// Files that a run has only after its [`RUN`].
-const LATER: [&str; 6] = [CHECKPOINTS, METRICS, TIMING, EVENTS, RESULTS, ANSWERS];
+const LATER: [&str; 8] = [CHECKPOINTS, METRICS, TIMING, EVENTS, SAMPLES, HISTOGRAMS, RESULTS, ANSWERS];
 
 /// Why no run with these first files can begin in a folder, if none can. The first files may be there: a process that was killed while it
 /// began a run leaves them.

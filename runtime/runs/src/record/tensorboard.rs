@@ -1,16 +1,29 @@
 //! The TensorBoard event format: protobuf messages in length-prefixed records with masked CRC-32C checksums.
 //!
-//! Only scalars are written. Fields by number: `Event` has wall_time 1, step 2, file_version 3, summary 5; `Summary`
-//! has value 1; its value has tag 1, simple_value 2.
+//! Fields by number: `Event` has wall_time 1, step 2, file_version 3, summary 5; `Summary` has value 1; its value has tag 1,
+//! simple_value 2, histo 5, tensor 8, metadata 9. A histogram has min 1, max 2, num 3, sum 4, sum_squares 5, bucket_limit 6, bucket 7.
+//! A text is a tensor of one string (dtype 1, tensor_shape 2, string_val 8) for the plugin `text`.
 
-/// Scalars at one step.
+use super::watched::ArrayHistogram;
+
+/// Values at one step.
 pub struct Summary<'a> {
     /// Seconds since 1970.
     pub wall_time: f64,
     /// The update.
     pub step: u64,
     /// Tags with their values.
-    pub scalars: &'a [(String, f32)],
+    pub values: &'a [(String, SummaryValue<'a>)],
+}
+
+/// A value of a summary.
+pub enum SummaryValue<'a> {
+    /// A number.
+    Scalar(f32),
+    /// A text, which TensorBoard shows as Markdown.
+    Text(&'a str),
+    /// A histogram.
+    Histogram(&'a ArrayHistogram),
 }
 
 /// Wire types of protobuf.
@@ -27,14 +40,20 @@ pub fn version_event(wall_time: f64) -> Vec<u8> {
     event
 }
 
-/// An event that holds scalars.
+/// An event that holds values.
 pub fn event(summary: &Summary<'_>) -> Vec<u8> {
     let mut values = Vec::new();
-    for (tag, number) in summary.scalars {
+    for (tag, found) in summary.values {
         let mut value = Vec::new();
         bytes(&mut value, 1, tag.as_bytes());
-        key(&mut value, 2, FLOAT);
-        value.extend_from_slice(&number.to_le_bytes());
+        match found {
+            SummaryValue::Scalar(number) => {
+                key(&mut value, 2, FLOAT);
+                value.extend_from_slice(&number.to_le_bytes());
+            }
+            SummaryValue::Text(text) => tensor_of_text(&mut value, text),
+            SummaryValue::Histogram(found) => bytes(&mut value, 5, &histogram(found)),
+        }
         bytes(&mut values, 1, &value);
     }
     let mut event = Vec::new();
@@ -43,6 +62,39 @@ pub fn event(summary: &Summary<'_>) -> Vec<u8> {
     varint(&mut event, summary.step);
     bytes(&mut event, 5, &values);
     event
+}
+
+/// Adds the tensor of a text, and the metadata that say who shows it.
+fn tensor_of_text(value: &mut Vec<u8>, text: &str) {
+    const STRING: u64 = 7;
+    let (mut size, mut shape, mut tensor) = (Vec::new(), Vec::new(), Vec::new());
+    key(&mut size, 1, VARINT);
+    varint(&mut size, 1);
+    bytes(&mut shape, 2, &size);
+    key(&mut tensor, 1, VARINT);
+    varint(&mut tensor, STRING);
+    bytes(&mut tensor, 2, &shape);
+    bytes(&mut tensor, 8, text.as_bytes());
+    bytes(value, 8, &tensor);
+    let (mut plugin, mut metadata) = (Vec::new(), Vec::new());
+    bytes(&mut plugin, 1, b"text");
+    bytes(&mut metadata, 1, &plugin);
+    bytes(value, 9, &metadata);
+}
+
+/// The message of a histogram. Its intervals are named by their upper ends.
+fn histogram(found: &ArrayHistogram) -> Vec<u8> {
+    let ArrayHistogram { min, max, sum, rms, counts, .. } = found;
+    let (count, bins) = (found.count() as f64, counts.len() as f64);
+    let ends: Vec<f64> = (1..=counts.len()).map(|n| min + (max - min) * n as f64 / bins).collect();
+    let mut message = Vec::new();
+    for (field, number) in (1..).zip([*min, *max, count, *sum, count * rms * rms]) {
+        double(&mut message, field, number);
+    }
+    let packed = |numbers: &[f64]| numbers.iter().flat_map(|x| x.to_le_bytes()).collect::<Vec<u8>>();
+    bytes(&mut message, 6, &packed(&ends));
+    bytes(&mut message, 7, &packed(&counts.iter().map(|n| *n as f64).collect::<Vec<_>>()));
+    message
 }
 
 /// A record of the file: length, its checksum, data, its checksum.

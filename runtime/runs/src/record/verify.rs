@@ -8,6 +8,7 @@ use serde::Deserialize;
 
 use super::failure::{FAILURE, TrainingFault};
 use super::history::{History, TimingLine, lines};
+use super::watched::{HISTOGRAMS, SAMPLES, histograms, samples};
 use super::{
     ANSWERS, CHECKPOINTS, EVENTS, METRICS, RESULTS, RUN, RunAnswers, RunInfo, SavedRun, TIMING, evaluated_at, lengths,
     read, results, tensorboard, unsealed,
@@ -54,6 +55,11 @@ pub fn verify(path: &Path) -> Vec<VerifiedPart> {
         Err(error) => add(RESULTS, Err(error)),
     }
     add(METRICS, History::read(path).map(drop));
+    let watched = [(SAMPLES, samples(path).map(drop)), (HISTOGRAMS, histograms(path).map(drop))];
+    watched
+        .into_iter()
+        .filter(|(name, found)| found.is_err() || beneath::exists(&path.join(name)))
+        .for_each(|(name, found)| add(name, found));
     add(TIMING, timing(path, &info.run, table.as_ref()).map(drop));
     add(EVENTS, events(path, finished));
     match TrainingFault::read(path) {
@@ -82,16 +88,22 @@ fn refused(path: &Path, reason: String) -> Error {
     CheckpointError { path: path.to_path_buf(), reason, previous: None }.into()
 }
 
-/// The records of the file for TensorBoard: the first one says what it is, and then there is one for every line of the metrics. That of
-/// a run that goes on may end with a part of one, and that of a run that was just begun may not be there.
+/// The records of the file for TensorBoard: the first one says what it is, and then there is one for every line of the metrics, the
+/// samples and the histograms. That of a run that goes on may end with a part of one, and that of a run that was just begun may not be there.
 fn events(path: &Path, finished: bool) -> Result<(), Error> {
     let bytes = present(path, EVENTS, finished)?;
     let Some(whole) = tensorboard::whole(&bytes).filter(|whole| !finished || whole.bytes == bytes.len()) else {
         return Err(refused(path, format!("its {EVENTS} was changed or cut off")));
     };
-    let lines = present(path, METRICS, finished)?.iter().filter(|byte| **byte == b'\n').count();
+    let mut lines = 0;
+    for (name, must_be) in [(METRICS, finished), (SAMPLES, false), (HISTOGRAMS, false)] {
+        lines += present(path, name, must_be)?.iter().filter(|byte| **byte == b'\n').count();
+    }
     match finished && whole.records != lines + 1 {
-        true => Err(refused(path, format!("its {EVENTS} has not a record for every line of {METRICS}"))),
+        true => Err(refused(
+            path,
+            format!("its {EVENTS} has not a record for every line of {METRICS} and of the other records"),
+        )),
         false => Ok(()),
     }
 }
@@ -165,7 +177,7 @@ fn saved(path: &Path, run: &SavedRun, name: &str) -> Result<(), Error> {
     let progress = found.checkpoint.state.progress;
     // An earlier save of a run that was gone on with may know of more: these updates are being made again.
     let last = slot == Some(CheckpointSlot::Last);
-    for (name, saved) in [(METRICS, progress.metrics), (EVENTS, progress.events)].into_iter().filter(|_| last) {
+    for (name, saved) in progress.records.by_name().into_iter().filter(|_| last) {
         let file = path.join(name);
         let length = match file.symlink_metadata() {
             Err(error) if error.kind() == ErrorKind::NotFound => 0,

@@ -32,6 +32,8 @@ fn every_field_has_a_row_in_the_documentation_and_every_row_a_field() {
         "supervision=each_step",
         "checkpoints={every: 500, keep: 3}",
         "metrics=[macro_f1]",
+        "samples={every: 100, prompts: ['Once upon'], top_k: 20, top_p: 0.9}",
+        "histograms={every: 100}",
     ]
     .map(String::from);
     let experiment = ExperimentFile::embedded("looped_parity").expect("embedded").resolve(None, &edits).expect("valid");

@@ -10,7 +10,7 @@ mod writing;
 use std::sync::Arc;
 
 use rtc_compiler::incremental::{Incremental, incremental};
-use rtc_compiler::ir::graph::MAIN;
+use rtc_compiler::ir::graph::{Graph, MAIN};
 use rtc_compiler::ir::ops::Op;
 
 use rtc_base::batch::{Batch, Labels};
@@ -19,6 +19,7 @@ use rtc_exec::learner::LearnError;
 use rtc_exec::model::{ForwardPass, as_learn_error, logits_per_item};
 use rtc_exec::storage::Element;
 use rtc_exec::{ExecutionFault, Executor, Past};
+use rtc_task::{Objective, Options, Task};
 pub use sampling::Sampling;
 pub use writing::{TextPieces, Writing};
 
@@ -68,9 +69,7 @@ impl<T: Element> Generator<T> {
 
     /// The most positions that a row can have, where the model has learned a number of them.
     pub fn positions(&self) -> Option<usize> {
-        let graph = &self.executor.plan().graph;
-        let nodes = graph.walk(MAIN).into_iter().map(|id| graph.node(id)).filter(|node| node.op == Op::AddPosition);
-        nodes.filter_map(|node| graph.ty(*node.operands.get(1)?).dims()[0].fixed()).min()
+        learned_positions(&self.executor.plan().graph)
     }
 
     /// A row without tokens.
@@ -102,6 +101,18 @@ impl<T: Element> Generator<T> {
     }
 }
 
+/// The most positions that a row of a model can have, where the model has learned a number of them.
+pub fn learned_positions(graph: &Graph) -> Option<usize> {
+    let nodes = graph.walk(MAIN).into_iter().map(|id| graph.node(id)).filter(|node| node.op == Op::AddPosition);
+    nodes.filter_map(|node| graph.ty(*node.operands.get(1)?).dims()[0].fixed()).min()
+}
+
+/// Whether the answers of a task are the tokens that come next, so that a model can write on.
+pub fn writes_next_tokens(task: &dyn Task, options: &Options) -> bool {
+    let next = task.objective() == Objective::Each && task.next_token(options);
+    next && task.vocabulary(options) == task.classes(options)
+}
+
 /// The logits of the last position. One logit is that of the second of two tokens against the first.
 fn last<T: Element>(logits: &[T], each: usize) -> Vec<f64> {
     let own = logits[logits.len() - each..].iter().map(|x| x.to_f64());
@@ -109,7 +120,7 @@ fn last<T: Element>(logits: &[T], each: usize) -> Vec<f64> {
 }
 
 /// A batch of one row, of which only the logits are asked.
-fn alone(tokens: &[u32]) -> Batch {
+pub(crate) fn alone(tokens: &[u32]) -> Batch {
     let count = tokens.len();
     let labels = Labels::Each { class: vec![0; count], weight: vec![0.0; count] };
     Batch { offsets: vec![0, count], tokens: tokens.to_vec(), labels, width: count, depths: None, given: vec![] }

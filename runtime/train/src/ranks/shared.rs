@@ -11,8 +11,8 @@ use rtc_base::batch::Batch;
 use rtc_exec::bounds::StepBounds;
 use rtc_exec::gradient_tree::{deal, dealt};
 use rtc_exec::learner::{
-    BatchAnswers, Carry, Distributed, Evaluation, LearnError, Learner, LearnerState, RemainingState, StepReport,
-    UpdateRule,
+    BatchAnswers, Carry, Distributed, Evaluation, FlatArrays, LearnError, Learner, LearnerState, RemainingState,
+    StepReport, UpdateRule,
 };
 
 /// How evenly the ranks have worked.
@@ -214,6 +214,10 @@ impl<L: Distributed + ?Sized> Learner for SharedLearner<'_, L> {
         }
         self.tell(|_| RankCommand::Fingerprint)?;
         self.require_same(Ok(fingerprint(&self.learner.state())), "the state")
+    }
+
+    fn gradients(&mut self) -> FlatArrays {
+        self.learner.gradients()
     }
 
     fn state(&self) -> LearnerState {

@@ -25,6 +25,8 @@ pub(crate) struct Mock {
     average: Option<Vec<f32>>,
     /// The gradients of the micro-batches of this update, or their sum.
     gradients: Vec<(LeafBlock, Vec<f32>)>,
+    /// The gradients of the last update.
+    applied: Vec<f32>,
     leaf: u64,
     updates: u64,
     /// Chance that a token is left out in training, redrawn for every update from its index.
@@ -50,6 +52,7 @@ impl Mock {
             moments: [vec![0.0; size], vec![0.0; size]],
             average: None,
             gradients: vec![],
+            applied: vec![0.0; size],
             leaf: 0,
             updates: 0,
             dropout: 0.2,
@@ -183,6 +186,7 @@ impl Learner for Mock {
 
     fn update(&mut self, rule: &UpdateRule) -> Result<f64, LearnError> {
         let gradient = self.sum().unwrap_or_else(|| vec![0.0; self.weights.len()]);
+        self.applied.clone_from(&gradient);
         self.leaf = 0;
         let norm = gradient.iter().map(|g| f64::from(*g).powi(2)).sum::<f64>().sqrt();
         let scale = rule.clip.map_or(1.0, |clip| (clip / norm).min(1.0));
@@ -234,6 +238,10 @@ impl Learner for Mock {
         let logits = rows.map(f64::ln).collect();
         let depths = Some(vec![3.0; batch.rows()]);
         Ok(BatchAnswers { evaluation: self.evaluate(batch)?, classes: CLASSES, logits, depths })
+    }
+
+    fn gradients(&mut self) -> FlatArrays {
+        FlatArrays { items: BTreeMap::from([("head.w".to_string(), (vec![CLASSES, TOKENS], self.applied.clone()))]) }
     }
 
     fn state(&self) -> LearnerState {

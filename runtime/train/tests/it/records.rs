@@ -9,6 +9,9 @@ use rtc_runs::error::Error;
 use rtc_runs::record::checkpoint::{CheckpointSlot, find};
 use rtc_runs::record::history::{EvaluationLine, History, HistoryLine, StepLine};
 use rtc_runs::record::verify::verify;
+use rtc_runs::record::watched::{
+    ArrayHistogram, HistogramLine, ParameterHistograms, SampleEnd, SampleLine, histograms,
+};
 use rtc_runs::record::{RunAnswers, SavedRun};
 use rtc_train::{Silent, train};
 
@@ -135,6 +138,65 @@ fn tensorboard_gets_the_numbers_of_the_metrics() {
     assert_eq!(found, expected);
 }
 
+/// The values of the only record behind the first one, by tag.
+fn values(file: &Path) -> Vec<(String, Vec<(u64, Field)>)> {
+    let records = split_records(&fs::read(file).expect("written"));
+    let [_, record] = &records[..] else { panic!("{} records", records.len()) };
+    let values = bytes(&fields(&bytes(&fields(record), 5)[0]), 1);
+    let tagged = |value: Vec<u8>| {
+        let value = fields(&value);
+        (String::from_utf8(bytes(&value, 1)[0].clone()).expect("a tag"), value)
+    };
+    values.into_iter().map(tagged).collect()
+}
+
+#[test]
+fn tensorboard_gets_texts_and_histograms() {
+    let (experiment, _) = setting(&[]);
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let path = folder.path().join("text");
+    let (prompt, text) = ("the".to_owned(), " cät\n".to_owned());
+    let line = SampleLine { update: 9, prompt, text, end: SampleEnd::Length };
+    create(&path, &experiment).sample(&line).expect("it can be written");
+    let found = values(&path.join("events.out.tfevents.0.rtc"));
+    let [(tag, value)] = &found[..] else { panic!("{} values", found.len()) };
+    assert_eq!(tag, "samples/the");
+    let tensor = fields(&bytes(value, 8)[0]);
+    assert!(tensor.iter().any(|(key, field)| *key == 1 && matches!(field, Field::Number(7))), "strings");
+    assert_eq!(bytes(&tensor, 8), [" cät\n".as_bytes()]);
+    let size = fields(&bytes(&fields(&bytes(&tensor, 2)[0]), 2)[0]);
+    assert!(matches!(size[..], [(1, Field::Number(1))]), "one of them");
+    assert_eq!(bytes(&fields(&bytes(&fields(&bytes(value, 9)[0]), 1)[0]), 1), [b"text"]);
+
+    let path = folder.path().join("histogram");
+    let of = |numbers: &[f32]| ArrayHistogram::of(numbers);
+    let both = ParameterHistograms { weights: of(&[-1.0, 0.0, 3.0, 3.0]), gradients: of(&[0.5; 7]) };
+    let line = HistogramLine { update: 9, parameters: [("head.w".to_owned(), both)].into() };
+    create(&path, &experiment).histogram(&line).expect("it can be written");
+    let found = values(&path.join("events.out.tfevents.0.rtc"));
+    let tags: Vec<&str> = found.iter().map(|(tag, _)| tag.as_str()).collect();
+    assert_eq!(tags, ["weights/head.w", "gradients/head.w"]);
+    let numbers = |bytes: &[u8]| -> Vec<f64> {
+        bytes.chunks_exact(8).map(|x| f64::from_le_bytes(x.try_into().expect("eight bytes"))).collect()
+    };
+    let of = |n: usize, field: u64| numbers(&bytes(&fields(&bytes(&found[n].1, 5)[0]), field)[0]);
+    let told: Vec<f64> = (1..=5).flat_map(|field| of(0, field)).collect();
+    assert_eq!(told, [-1.0, 3.0, 4.0, 5.0, 19.0], "least, largest, count, sum, sum of squares");
+    let (ends, counts) = (of(0, 6), of(0, 7));
+    assert_eq!((ends.len(), ends[0], ends[63]), (64, -1.0 + 4.0 / 64.0, 3.0));
+    assert_eq!((counts[0], counts[16], counts[63], counts.iter().sum::<f64>()), (1.0, 1.0, 2.0, 4.0));
+    assert_eq!((of(1, 7)[0], of(1, 6)[63]), (7.0, 0.5), "equal numbers");
+    assert_eq!(histograms(&path).expect("readable"), [line]);
+}
+
+#[test]
+fn numbers_that_are_not_finite_are_counted_apart() {
+    let found = ArrayHistogram::of(&[f32::NAN, 1.0, f32::INFINITY, -2.0]);
+    assert_eq!((found.min, found.max, found.count(), found.not_finite), (-2.0, 1.0, 2, 2));
+    let none = ArrayHistogram::of(&[f32::NAN]);
+    assert_eq!((none.count(), none.rms, none.not_finite), (0, 0.0, 1));
+}
+
 #[test]
 fn metrics_read_back_whatever_state_they_are_in() {
     let folder = tempfile::tempdir().expect("a temporary folder");
@@ -186,8 +248,11 @@ fn files(folder: &Path) -> Vec<PathBuf> {
 fn seen(path: &Path) -> Result<String, Error> {
     let run = SavedRun::read(path)?;
     let history = History::read(path)?;
-    let mut text =
-        format!("{run:?} {history:?} {:?}", RunAnswers::read(path, run.measured.as_ref().expect("finished")));
+    let mut text = format!(
+        "{run:?} {history:?} {:?} {:?}",
+        histograms(path)?,
+        RunAnswers::read(path, run.measured.as_ref().expect("finished"))
+    );
     for slot in [CheckpointSlot::Best, CheckpointSlot::Last] {
         let found = find(path, &SavedRun::checkpoint(path, slot))?;
         run.check_checkpoint(&found, Some(slot))?;
@@ -200,7 +265,7 @@ fn seen(path: &Path) -> Result<String, Error> {
 #[test]
 fn no_flip_and_no_cut_of_any_file_changes_what_is_read() {
     let long = std::env::var("RTC_FLIPS").ok().map(|flips| flips.parse::<u64>().expect("a number"));
-    let (experiment, data) = setting(&[]);
+    let (experiment, data) = setting(&["histograms={every: 9}"]);
     let folder = tempfile::tempdir().expect("a temporary folder");
     let path = folder.path().join("run");
     let mut run = create(&path, &experiment);
