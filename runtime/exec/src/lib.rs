@@ -61,7 +61,7 @@ pub mod update;
 
 pub use axes::{axis_names, set_axis};
 pub use machine::outputs::{Outputs, output_names};
-pub use machine::record::{Beam, ParseTrees, RunRecords};
+pub use machine::record::{AttendedAxis, AttentionMap, Beam, ParseTrees, RunRecords};
 pub use machine::search::NoiseSource;
 pub use processor::{Executor, HostMemory, Past};
 pub use ranges::{aligned_ranges, parameter_ranges};

@@ -1,6 +1,7 @@
 //! Analyses of a trained model: accuracy and depth by length, the halting of single examples, the trees of searches, what its states
 //! stand for, and the saliency of tokens.
 
+pub mod attention;
 pub mod components;
 pub mod receptive_field;
 pub mod saliency;
@@ -19,7 +20,7 @@ use rtc_exec::learner::{Evaluation, FlatArrays, LearnError, Learner};
 pub use rtc_exec::model::Examination;
 use rtc_exec::model::{Backend, ModelOn};
 use rtc_exec::storage::Element;
-use rtc_exec::{ParseTrees, StateTrace, UnitHalting};
+use rtc_exec::{AttentionMap, ParseTrees, StateTrace, UnitHalting};
 use rtc_runs::record::OfLength;
 use rtc_task::batching::pack;
 use rtc_task::{Example, Tally, scored};
@@ -40,6 +41,11 @@ pub trait Examined: Learner + BySteps {
     /// # Errors
     /// As [`Learner::evaluate`].
     fn states(&mut self, batch: &Batch) -> Result<Vec<StateTrace>, LearnError>;
+    /// The weights of attention for all rows, in the order in which they come about. They are computed on the processor.
+    ///
+    /// # Errors
+    /// As [`Learner::evaluate`].
+    fn attended(&mut self, batch: &Batch) -> Result<Vec<AttentionMap>, LearnError>;
     /// Whether the number of its steps comes with the examples.
     fn takes_depth(&self) -> bool;
     /// The graph of a forward pass.
@@ -65,6 +71,10 @@ impl<B: Backend> Examined for ModelOn<B> {
 
     fn states(&mut self, batch: &Batch) -> Result<Vec<StateTrace>, LearnError> {
         self.state_traces(batch)
+    }
+
+    fn attended(&mut self, batch: &Batch) -> Result<Vec<AttentionMap>, LearnError> {
+        self.attention_maps(batch)
     }
 
     fn takes_depth(&self) -> bool {

@@ -3,6 +3,7 @@
 mod answers;
 mod as_loops;
 mod atomic;
+mod attended;
 mod causality;
 mod choices;
 mod class_weights;

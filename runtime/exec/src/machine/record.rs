@@ -3,7 +3,7 @@
 use std::fmt::Debug;
 use std::rc::Rc;
 
-use rtc_compiler::ir::graph::{Graph, Node};
+use rtc_compiler::ir::graph::{Graph, Node, Value};
 use rtc_compiler::ir::schedule::Chunk;
 
 use crate::counter::RunCounters;
@@ -17,6 +17,8 @@ pub struct RunRecords {
     recorders: Vec<Rc<dyn Recorder>>,
     /// The trees of beam searches over whole rows.
     pub trees: Option<Vec<ParseTrees>>,
+    /// The weights of attention, which only the processor records.
+    pub attention: Option<Vec<AttentionMap>>,
     /// What runs do.
     pub counted: Option<RunCounters>,
 }
@@ -106,6 +108,66 @@ impl RunRecords {
             counted.entered += entered as u64;
             counted.accepted += accepted as u64;
         }
+    }
+}
+
+/// The weights of an attention for one row: a loop runs it once a turn.
+#[derive(Clone, Debug, PartialEq)]
+pub struct AttentionMap {
+    /// The slot of the spec.
+    pub label: String,
+    /// The result of the node, which tells several attentions of a slot apart.
+    pub result: Value,
+    /// Which run of this node it is, from 0.
+    pub run: usize,
+    /// The row, by its index in the batch.
+    pub row: usize,
+    /// What asks.
+    pub queries: AttendedAxis,
+    /// What is asked.
+    pub keys: AttendedAxis,
+    /// The weights, `[heads, queries, keys]`: those of a query sum to 1 for each head, or are all 0 where it sees no
+    /// key. Heads that talk mix them, so that they sum to anything.
+    pub weights: Vec<f64>,
+    /// The values, `[keys, numbers]`.
+    pub values: Vec<f64>,
+    /// The output, `[queries, heads, numbers]`.
+    pub output: Vec<f64>,
+}
+
+/// Queries or keys of an attention.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum AttendedAxis {
+    /// Positions.
+    Positions {
+        /// The axis that they are on.
+        axis: String,
+        /// Where each lies in the whole row.
+        places: Vec<usize>,
+    },
+    /// So many slots of a memory.
+    Slots(usize),
+}
+
+impl AttendedAxis {
+    /// How many there are.
+    pub fn len(&self) -> usize {
+        match self {
+            Self::Positions { places, .. } => places.len(),
+            Self::Slots(count) => *count,
+        }
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+}
+
+impl AttentionMap {
+    /// Number of heads.
+    pub fn heads(&self) -> usize {
+        self.weights.len() / (self.queries.len() * self.keys.len()).max(1)
     }
 }
 

@@ -8,8 +8,9 @@ use rtc_kernel::Real;
 
 use super::answers::AfterSteps;
 use super::named::named;
-use super::{ArrayMemory, Backend, ModelOn, finite_answers};
+use super::{ArrayMemory, Backend, ModelOn, as_learn_error, check_labels, finite_answers};
 use crate::learner::{Evaluation, FlatArrays, LearnError, Learner};
+use crate::machine::record::AttentionMap;
 use crate::machine::record::ParseTrees;
 use crate::machine::record::RunRecords;
 use crate::processor::Executor;
@@ -84,6 +85,21 @@ impl<B: Backend> ModelOn<B> {
         let evaluation = self.evaluate(batch);
         *self.inference.records() = RunRecords::default();
         evaluation.map(|_| states.take())
+    }
+
+    /// Evaluates a batch on the processor, and records the weights of attention.
+    ///
+    /// # Errors
+    /// As [`Learner::evaluate`].
+    pub fn attention_maps(&mut self, batch: &Batch) -> Result<Vec<AttentionMap>, LearnError> {
+        check_labels(&self.binding, batch)?;
+        let inference = self.inference.settings().inference;
+        let ForwardPass { mut executor, key, updates, .. } = self.forward_pass();
+        executor.settings.inference = inference;
+        executor.records.attention = Some(vec![]);
+        let outcome = executor.run(batch, key).and_then(finite_answers);
+        outcome.map_err(|fault| as_learn_error(fault, updates))?;
+        Ok(executor.records.attention.take().unwrap_or_default())
     }
 
     /// Whether a depth of the model comes with the examples.

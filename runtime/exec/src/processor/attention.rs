@@ -57,7 +57,7 @@ pub(super) struct DistanceSpan {
 
 impl DistanceSpan {
     /// That of the longest rows.
-    fn longest(c: &NodeContext<'_>) -> Self {
+    pub(super) fn longest(c: &NodeContext<'_>) -> Self {
         let of = |n: usize| {
             let axis = c.axis(n);
             (0..c.view.rows()).map(|row| axis.len(row)).max().unwrap_or(0)

@@ -170,7 +170,10 @@ impl<T: Element> Executor<T> {
                 unit::dot_unit(e.memory.real(c.operand(0)), e.memory.real(c.operand(1)), groups.view(), y);
             }),
             Op::AddScaled => self.add_scaled(&c),
-            Op::Attention => self.attention(&c)?,
+            Op::Attention => {
+                self.attention(&c)?;
+                self.record_attention(&c)?;
+            }
             Op::OffsetAttention => self.offset_attention(&c),
             Op::GeometricAttention => self.geometric_attention(&c),
             Op::S4d | Op::Ema => self.scan(&c),

@@ -6,6 +6,7 @@
 //! the optimiser, clipping and checkpoints see one array.
 
 mod alone;
+mod attended;
 pub mod attention;
 mod backend;
 mod cpu;
