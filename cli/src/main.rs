@@ -1,6 +1,7 @@
 //! The `rtc` command: parses its arguments, sets up threads, runs one command, and turns the outcome into an exit code.
 
 mod allocation;
+mod attention;
 mod choice;
 mod command;
 mod exit;

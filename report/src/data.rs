@@ -6,6 +6,7 @@ pub use rtc_exec::Beam;
 use rtc_runs::grid::TextTable;
 use rtc_runs::record::history::{EvaluationLine, StepLine};
 use rtc_runs::record::table::ResultsRow;
+use rtc_runs::record::watched::{HistogramLine, SampleLine};
 use rtc_runs::record::{EditResults, SplitLengths};
 use rtc_train::stopping::StepRow;
 
@@ -123,6 +124,10 @@ pub struct ReportRun {
     pub lengths: Vec<SplitLengths>,
     /// Results under edits of the model.
     pub by_edit: Vec<EditResults>,
+    /// Texts that it wrote during the training, in order.
+    pub samples: Vec<SampleLine>,
+    /// Histograms of its parameters, in order.
+    pub histograms: Vec<HistogramLine>,
 }
 
 impl ReportRun {
@@ -275,6 +280,33 @@ pub struct InputTrace {
     pub panels: Vec<Panel>,
     /// What its recursions made of it: a tree, or several from which a search chose (for a pair, of both sequences).
     pub trees: Vec<RecursionTree>,
+    /// Where its attentions looked, run by run.
+    pub attention: Vec<AttentionPanel>,
+    /// What the reader should know: attentions without a map, maps that are left out.
+    pub notes: Vec<String>,
+}
+
+/// The weights of an attention in one of its runs.
+#[derive(Clone, Debug, Default)]
+pub struct AttentionPanel {
+    /// The place of the attention in the spec, with the turn of the loop around it and the side of a pair.
+    pub place: String,
+    /// Number of heads.
+    pub heads: usize,
+    /// The names of what asks, and of what is asked.
+    pub queries: Vec<String>,
+    pub keys: Vec<String>,
+    /// The weights, `[heads, queries, keys]`.
+    pub weights: Vec<f64>,
+}
+
+impl AttentionPanel {
+    /// The weights of the keys for every query of a head; nothing where there is no key.
+    pub fn rows(&self, head: usize) -> impl Iterator<Item = &[f64]> {
+        let size = self.queries.len() * self.keys.len();
+        let own = self.weights.get(head * size..(head + 1) * size).unwrap_or_default();
+        own.chunks(self.keys.len().max(1))
+    }
 }
 
 /// The tree that a recursion makes of a sequence.

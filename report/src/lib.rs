@@ -13,6 +13,7 @@
 
 mod analyses;
 mod answers;
+mod attention;
 mod chart;
 pub mod data;
 mod diagram;
@@ -33,6 +34,7 @@ mod page;
 mod parallel;
 mod picture;
 mod plots;
+mod records;
 mod refusal;
 mod scale;
 mod series;

@@ -4,6 +4,7 @@ use rtc_compiler::spec;
 
 use crate::analyses::analyses;
 use crate::answers;
+use crate::attention;
 use crate::data::{Model, RecursionTree, ReportRun, RunReport};
 use crate::diagram;
 use crate::headline;
@@ -12,6 +13,7 @@ use crate::highlight;
 use crate::intervals::intervals;
 use crate::picture::Picture;
 use crate::plots;
+use crate::records::records;
 use crate::steps::by_step;
 use crate::style::FigureStyle;
 use crate::svg::escape;
@@ -65,6 +67,7 @@ fn document(report: &RunReport, version: Option<&str>) -> String {
                 faintly behind them.</p>\n";
     }
     figures(&plots::curves(report, style), "Nothing is logged yet.", &mut out);
+    out += &records(report, style);
     section("length", "By length", &mut out);
     if report.runs.len() > 1 {
         out += "<p class=\"sub\">All measured splits of a run together.</p>\n";
@@ -122,6 +125,8 @@ const BRIEF: &str = "The spec without what follows from defaults. Fields that di
     finds the others.";
 const HALTING: &str = "How single inputs halt: every column is a position, every row a state, and the colour is what the state weighs in \
     the output. Under the pointer are the numbers.";
+const ATTENTION: &str = "Where attention looks in single inputs: every row asks, the colour is how much it weighs each key. Under the pointer are the \
+    heaviest keys.";
 const EDITS: &str = "The best checkpoint under edits that leave its weights as they are (`evaluate_at` of the experiment), as more steps of a loop \
     than in training.";
 const INTERVALS: &str =
@@ -181,6 +186,10 @@ fn describe(model: &Model, style: &FigureStyle, out: &mut String) {
     };
     told("row", &heatmaps(model, style), HALTING, out);
     folding(model, style, out);
+    told("row", &attention::maps(model, style), ATTENTION, out);
+    for note in model.traces.iter().flat_map(|trace| &trace.notes) {
+        *out += &format!("<p class=\"sub\">{}</p>\n", escape(note));
+    }
     told(GRID, &by_step(model, style), STEPS, out);
     told(GRID, &analyses(model, style), ANALYSES, out);
     *out += &answers::answers(model);

@@ -6,6 +6,7 @@ use rtc_runs::record::OfLength;
 use rtc_runs::record::history::{EvaluationLine, StepLine};
 
 use crate::analyses;
+use crate::attention;
 use crate::chart::{Chart, ChartSeries, LineStyle, Mark};
 use crate::data::{ReportRun, RunReport, Score, score};
 use crate::diagram;
@@ -33,6 +34,7 @@ pub fn pictures(report: &RunReport, style: &FigureStyle) -> Vec<Picture> {
         all.extend(diagram::structure(model, style));
         all.extend(heatmap::heatmaps(model, style));
         all.extend(tree::trees(model, style));
+        all.extend(attention::maps(model, style));
         all.extend(steps::by_step(model, style));
         all.extend(analyses::analyses(model, style));
     }

@@ -61,6 +61,7 @@ const RULES: &str = "\
 .picture .flow{fill:none;stroke:var(--muted);stroke-width:1.3}
 .picture .back{fill:none;stroke:var(--accent);stroke-width:1.6}
 .picture .track{fill:none;stroke-width:1.6;stroke-linejoin:round}
+.picture .ridge{fill:var(--paper);fill-opacity:.8;stroke:var(--s0);stroke-width:1.2;stroke-linejoin:round}
 .picture .tip{fill:var(--muted)}
 .picture .backtip{fill:var(--accent)}
 ";

@@ -8,8 +8,8 @@ use rtc_compiler::schema::Catalog;
 use rtc_compiler::source::Source;
 use rtc_compiler::spec::{Spec, text};
 use rtc_report::data::{
-    Beam, Cloud, ComparedMeans, Confusion, ExampleAnswer, HaltingUnit, InputTrace, MeanInterval, Model, Panel,
-    RecursionTree, ReportAnswers, ReportRow, ReportRun, SaliencyShares, Score, StepCurve, TaskResults,
+    AttentionPanel, Beam, Cloud, ComparedMeans, Confusion, ExampleAnswer, HaltingUnit, InputTrace, MeanInterval, Model,
+    Panel, RecursionTree, ReportAnswers, ReportRow, ReportRun, SaliencyShares, Score, StepCurve, TaskResults,
 };
 use rtc_report::{FigureStyle, Picture, RunReport, page, pictures};
 use rtc_runs::grid::{TextCell, TextTable};
@@ -17,6 +17,7 @@ use rtc_runs::record::OfLength;
 use rtc_runs::record::SplitLengths;
 use rtc_runs::record::history::{EvaluationLine, StepLine};
 use rtc_runs::record::table::ResultsRow;
+use rtc_runs::record::watched::{ArrayHistogram, HistogramLine, ParameterHistograms, SampleLine};
 use rtc_train::stopping::StepRow;
 
 const SPEC: &str = "\
@@ -59,7 +60,12 @@ fn model(name: &str) -> Model {
     let beams =
         vec![beam(0.75, &[(0, 2), (0, 3), (3, 2), (3, 3), (0, 6)]), beam(0.25, &[(1, 2), (3, 3), (1, 5), (0, 6)])];
     let tree = RecursionTree { place: "balanced.beam".to_owned(), positions: panel.positions.clone(), beams };
-    let trace = InputTrace { title: format!("{name}: answers 9 (87 %)"), panels: vec![panel], trees: vec![tree] };
+    let trace = InputTrace {
+        title: format!("{name}: answers 9 (87 %)"),
+        panels: vec![panel],
+        trees: vec![tree],
+        ..InputTrace::default()
+    };
     let spec = spec();
     Model {
         name: name.to_owned(),
@@ -389,6 +395,86 @@ fn a_grid_has_all_runs_on_one_page() {
     }
 }
 
+/// Texts after three updates, with this text wherever a text can be.
+fn texts(text: &str) -> Vec<SampleLine> {
+    let line = |update| SampleLine { update, prompt: text.to_owned(), text: text.to_owned(), ..SampleLine::default() };
+    (1..=3).map(line).collect()
+}
+
+/// Histograms of a parameter of this name after some updates.
+fn histograms(name: &str, updates: u64) -> Vec<HistogramLine> {
+    let line = |update: u64| {
+        let numbers: Vec<f32> = (0..90).map(|n| (n % 13) as f32 * 0.01 * update as f32 - 0.05).collect();
+        let weights = ArrayHistogram::of(&numbers);
+        let both = ParameterHistograms { weights, gradients: ArrayHistogram::of(&[0.5; 4]) };
+        HistogramLine { update, parameters: [(name.to_owned(), both)].into() }
+    };
+    (1..=updates).map(line).collect()
+}
+
+/// The weights of two heads over three positions, of which the last query sees none.
+fn attention(text: &str) -> AttentionPanel {
+    let names = vec![text.to_owned(), "b".to_owned(), "c".to_owned()];
+    let head = [1.0, 0.0, 0.0, 0.25, 0.75, 0.0, 0.0, 0.0, 0.0];
+    AttentionPanel {
+        place: text.to_owned(),
+        heads: 2,
+        queries: names.clone(),
+        keys: names,
+        weights: [head, head].concat(),
+    }
+}
+
+#[test]
+fn a_page_has_the_maps_of_attention() {
+    let mut model = model("small");
+    model.traces[0].attention = vec![attention("self"), AttentionPanel::default()];
+    model.traces[0].notes = vec!["one: memory has no map.".to_owned()];
+    let all = report(vec![run("one", 5)], vec![model]);
+    insta::assert_snapshot!(
+        "attention-small-1-1",
+        picture(&pictures(&all, &FigureStyle::default()), "attention-small-1-1").inline()
+    );
+    let page = page(&all);
+    parsed(&page);
+    assert!(page.contains("Where attention looks") && page.contains("one: memory has no map."));
+    for told in ["b (1)\nb (1) 0.75, self (0) 0.25", "c (2)\nsees no key"] {
+        assert!(page.contains(told), "{told}");
+    }
+}
+
+#[test]
+fn a_page_has_the_texts_and_the_histograms_of_a_training() {
+    let mut one = run("one", 40);
+    one.samples = (1..=30)
+        .map(|n| SampleLine { text: format!("text {n}\nend"), update: 10 * n, ..texts("Once")[0].clone() })
+        .collect();
+    one.histograms = histograms("embed.table", 40);
+    let page = page(&report(vec![one.clone()], vec![model("small")]));
+    let tree = parsed(&page);
+    let written: Vec<&str> = tree
+        .descendants()
+        .filter(|node| node.attribute("class") == Some("long written"))
+        .filter_map(|node| node.text())
+        .collect();
+    assert_eq!((written.len(), written[0], written[11]), (12, "text 1\nend", "text 30\nend"), "{written:?}");
+    assert!(page.contains("The table has 12 of 30 updates.") && page.contains("The pictures have 12 of 40 updates."));
+    let of = |name: &str| {
+        let figure = tree.descendants().find(|node| node.attribute("data-name") == Some(name)).expect(name);
+        figure.descendants().filter(|node| node.attribute("class") == Some("ridge")).count()
+    };
+    assert_eq!(of("histogram-one-embed_table-weights"), 12);
+    assert_eq!(of("histogram-one-embed_table-gradients"), 12, "equal numbers are a line");
+    assert!(
+        page.contains("update 40\nleast -0.0500, largest 4.75, root mean square 2.79, 90 numbers"),
+        "under the pointer"
+    );
+    // Runs are told apart; one without such records has none of it.
+    let two = rtc_report::page(&report(vec![one, run("two", 5)], vec![model("small")]));
+    assert!(two.contains("<summary>Samples of one</summary>") && !two.contains("Samples of two"));
+    assert!(!rtc_report::page(&report(vec![run("two", 5)], vec![])).contains("<summary>Samples"));
+}
+
 #[test]
 fn nothing_that_a_user_writes_becomes_markup() {
     let mut hostile = run(HOSTILE, 70);
@@ -397,6 +483,7 @@ fn nothing_that_a_user_writes_becomes_markup() {
     hostile.chosen = HOSTILE.to_owned();
     hostile.results[0].split = HOSTILE.to_owned();
     hostile.lengths[0].split = HOSTILE.to_owned();
+    (hostile.samples, hostile.histograms) = (texts(HOSTILE), histograms(HOSTILE, 3));
     let mut model = model(HOSTILE);
     model.text += HOSTILE;
     model.spec.iter_mut().for_each(|spec| spec.doc = HOSTILE.to_owned());
@@ -404,6 +491,8 @@ fn nothing_that_a_user_writes_becomes_markup() {
     model.traces[0].panels[0].place = HOSTILE.to_owned();
     model.traces[0].trees[0].place = HOSTILE.to_owned();
     model.traces[0].trees[0].positions[0] = HOSTILE.to_owned();
+    model.traces[0].attention = vec![attention(HOSTILE)];
+    model.traces[0].notes = vec![HOSTILE.to_owned()];
     model.clouds = vec![Cloud {
         place: HOSTILE.to_owned(),
         groups: vec![(HOSTILE.to_owned(), vec![[0.0, f64::NAN], [1.0, 2.0]])],

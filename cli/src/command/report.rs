@@ -32,6 +32,7 @@ Examples:
   rtc report runs/NAME --inputs expressions.txt         how these inputs halt and fold, one per line
   rtc report runs/NAME --examples 0                     from the records alone, without running the model
   rtc report runs/NAME --analyses 500                   what its states stand for, and the saliency of its tokens
+  rtc report runs/NAME --attention                      where its attentions look in some inputs
   rtc report runs/NAME --watch                          serve the page while the run goes on
 ";
 
@@ -72,6 +73,9 @@ pub(crate) struct Options {
     /// Draw the principal components of the states on rows of this length, and how much the answer depends on each token
     #[arg(long, value_name = "LENGTH", value_parser = analysed)]
     analyses: Option<usize>,
+    /// Draw where attention looks in some examples, or in the inputs of --inputs
+    #[arg(long)]
+    attention: bool,
     /// Serve the page on 127.0.0.1 and follow the runs, until Ctrl-C
     #[arg(long, conflicts_with_all = ["output", "plots"])]
     watch: bool,
@@ -96,6 +100,7 @@ pub(crate) fn run(options: &Options, terminal: &Terminal) -> CommandResult {
         examples: options.examples.unwrap_or(if options.watch { 0 } else { MEASURED }),
         inputs: options.inputs.clone(),
         analyses: options.analyses,
+        attention: options.attention,
         device,
     };
     if options.watch {

@@ -4,7 +4,9 @@ use std::path::{Path, PathBuf};
 
 use rtc_base::disk::beneath::is_owned;
 use rtc_exec::learner::LearnError;
-use rtc_report::data::{Cloud, HaltingUnit, InputTrace, Panel, ReportAnswers, SaliencyShares, StepCurve};
+use rtc_report::data::{
+    AttentionPanel, Cloud, HaltingUnit, InputTrace, Panel, ReportAnswers, SaliencyShares, StepCurve,
+};
 use rtc_runs::error::Error;
 use rtc_runs::experiment::Experiment;
 use rtc_runs::record::checkpoint::CheckpointSlot;
@@ -20,6 +22,8 @@ use rtc_task::error::DataError;
 use rtc_task::{AskedRow, Dataset, Example, ExampleTarget, Tally, WantedSplits, load_wanted, scored, set_text};
 use rtc_train::examine::{TracedExample, by_length, trace};
 
+use crate::attention::{NamedAttention, named};
+
 use super::analyses::{ANALYSED, analyse, strings};
 use super::answers::answers;
 use super::by_step::by_step;
@@ -31,6 +35,8 @@ use crate::trees::trees;
 /// How many examples are drawn, and how long they may be.
 const DRAWN: usize = 3;
 const DRAWN_LENGTH: usize = 80;
+/// How many runs of attention are drawn of an input.
+const MAPS: usize = 24;
 
 /// The parts of a report besides the records of its runs.
 #[derive(Clone, Debug)]
@@ -41,6 +47,8 @@ pub(crate) struct ReportOptions {
     pub(crate) inputs: Option<PathBuf>,
     /// The length of the rows whose states and slopes are drawn; nothing for none.
     pub(crate) analyses: Option<usize>,
+    /// Whether maps of attention are drawn.
+    pub(crate) attention: bool,
     /// Where the models compute.
     pub(crate) device: DeviceChoice,
 }
@@ -189,14 +197,17 @@ impl<'a> Probe<'a> {
 
     /// How chosen inputs halt and fold.
     fn traces(&mut self, trained: &mut TrainedModel) -> Result<Vec<InputTrace>, ProbeError> {
-        if (!trained.halts && !trained.folds()) || (self.options.examples == 0 && self.options.inputs.is_none()) {
+        let attention = self.options.attention;
+        if (!trained.halts && !trained.folds() && !attention)
+            || (self.options.examples == 0 && self.options.inputs.is_none())
+        {
             return Ok(vec![]);
         }
         if let Some(path) = &self.options.inputs {
-            return inputs(path, trained);
+            return inputs(path, trained, attention);
         }
         let chosen = self.chosen(trained)?;
-        let traces = chosen.iter().map(|(title, example)| one(trained, title, example, true));
+        let traces = chosen.iter().map(|(title, example)| one(trained, title, example, (true, attention)));
         Ok(traces.collect::<Result<_, _>>()?)
     }
 
@@ -223,7 +234,7 @@ impl<'a> Probe<'a> {
 }
 
 /// How the inputs of a file halt and fold: rows of columns, or one per line; what is wrong with one names its line.
-fn inputs(path: &Path, trained: &mut TrainedModel) -> Result<Vec<InputTrace>, ProbeError> {
+fn inputs(path: &Path, trained: &mut TrainedModel, attention: bool) -> Result<Vec<InputTrace>, ProbeError> {
     let file = path.display().to_string();
     let broken = |line, why| SessionFailure::data(file.clone(), Some(line), why);
     let fault = |line: usize, why| ProbeError::Inputs(broken(line, why));
@@ -245,7 +256,7 @@ fn inputs(path: &Path, trained: &mut TrainedModel) -> Result<Vec<InputTrace>, Pr
     let mut traces = vec![];
     for AskedRow { line, example, .. } in asked {
         let title = format!("{file}:{line}");
-        match one(trained, &title, &example, false) {
+        match one(trained, &title, &example, (false, attention)) {
             Ok(trace) => traces.push(trace),
             Err(SessionFailure::Runtime(Error::Learn(LearnError::Batch(why)))) => return Err(fault(line, why)),
             Err(broken) => return Err(broken.into()),
@@ -254,8 +265,13 @@ fn inputs(path: &Path, trained: &mut TrainedModel) -> Result<Vec<InputTrace>, Pr
     Ok(traces)
 }
 
-/// How one input halts and folds; `known` says that its label means something.
-fn one(trained: &mut TrainedModel, title: &str, example: &Example, known: bool) -> Result<InputTrace, SessionFailure> {
+/// How one input halts and folds, and where attention looks if `maps` asks; `known` says that its label means something.
+fn one(
+    trained: &mut TrainedModel,
+    title: &str,
+    example: &Example,
+    (known, maps): (bool, bool),
+) -> Result<InputTrace, SessionFailure> {
     let traced = trace(&mut *trained.model, example)?;
     let classes = trained.task.classes(&trained.options);
     let name = |class: u32| classes.get(class as usize).cloned().unwrap_or_else(|| class.to_string());
@@ -285,7 +301,23 @@ fn one(trained: &mut TrainedModel, title: &str, example: &Example, known: bool) 
     };
     let plural = if length == 1 { "" } else { "s" };
     let (panels, trees) = (panels(trained, example, &traced), trees(trained, example, &traced.trees));
-    Ok(InputTrace { title: format!("{title}, {length} token{plural}{answer}"), panels, trees })
+    let title = format!("{title}, {length} token{plural}{answer}");
+    let (attention, notes) = if maps { looked(trained, example, &title)? } else { (vec![], vec![]) };
+    Ok(InputTrace { title, panels, trees, attention, notes })
+}
+
+/// Where the attentions look in an input, and what the reader must know of the maps.
+fn looked(
+    trained: &mut TrainedModel,
+    example: &Example,
+    title: &str,
+) -> Result<(Vec<AttentionPanel>, Vec<String>), SessionFailure> {
+    let NamedAttention { mut panels, mut notes } = named(trained, example)?;
+    if panels.len() > MAPS {
+        notes.push(format!("the first {MAPS} of {} runs of attention are drawn", panels.len()));
+        panels.truncate(MAPS);
+    }
+    Ok((panels, notes.into_iter().map(|note| format!("{title}: {note}.")).collect()))
 }
 
 /// The units of an example, sorted into the recurrences that they belong to.

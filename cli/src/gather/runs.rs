@@ -9,7 +9,7 @@ use rtc_runs::experiment::{Choice, Experiment};
 use rtc_runs::grid::GridManifest;
 use rtc_runs::record::history::{EvaluationLine, History, Times};
 use rtc_runs::record::table::{ResultsTable, is_share};
-use rtc_runs::record::{EvaluatedAt, RunFolder, RunInfo};
+use rtc_runs::record::{EvaluatedAt, RunFolder, RunInfo, watched};
 use rtc_session::failure::SessionFailure;
 use rtc_session::folders::{self, DEEPEST, folders_in, resolved};
 use rtc_session::memory::bytes;
@@ -117,6 +117,8 @@ pub(super) fn read(run: &LocatedRun) -> Result<RecordedRun, SessionFailure> {
         evaluations,
         results: saved.results.iter().flat_map(|table| table.rows.clone()).collect(),
         lengths: vec![],
+        samples: watched::samples(path)?,
+        histograms: watched::histograms(path)?,
         by_edit: EvaluatedAt::read(path).map_or_else(Vec::new, |found| found.edits),
     };
     let text = compiled.definition.text();

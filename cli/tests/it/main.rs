@@ -1,6 +1,7 @@
 //! The real binary, as its users call it.
 
 mod ablate;
+mod attention;
 mod bits;
 mod candle;
 mod classes;
@@ -42,4 +43,5 @@ mod task_check;
 mod tensors;
 mod terminal;
 mod until;
+mod watched;
 mod weights;

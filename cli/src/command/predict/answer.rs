@@ -6,6 +6,8 @@ use rtc_task::{AskedRow, Example, ExampleTarget, SIDES};
 use rtc_train::examine::TracedUnit;
 use serde_json::Value;
 
+use crate::attention::NamedAttention;
+
 /// The answer to one sequence.
 pub(super) struct SequenceAnswer {
     pub(super) text: String,
@@ -45,6 +47,7 @@ pub(super) struct SingleAnswer {
 pub(super) struct Explanation {
     pub(super) halting: Option<Vec<TracedUnit>>,
     pub(super) trees: Option<Vec<RecursionTree>>,
+    pub(super) attention: Option<NamedAttention>,
 }
 
 impl SingleAnswer {

@@ -18,12 +18,13 @@ use rtc_task::batching::collect;
 use rtc_task::{AskedRow, Example, Format};
 use rtc_train::examine::trace;
 
+use crate::attention::named;
 use crate::exit::{CommandResult, Exit};
 use crate::options::ModelOptions;
 use crate::terminal::Terminal;
 use crate::time::TimeLimit;
 use crate::trees::trees;
-use answer::{Explanation, SequenceAnswer, answers};
+use answer::{SequenceAnswer, answers};
 use notes::Notes;
 use output::Output;
 use source::RowSource;
@@ -44,6 +45,7 @@ Examples:
   rtc predict runs/NAME '[MAX 2 9 ]' --show-halting   how it halts: what every state weighs in the output
   rtc predict runs/A '[MAX 2 9 ]' --weights runs/B/checkpoints/best/weights.safetensors   with other weights
   rtc predict runs/NAME '[MAX 2 9 ]' --trees      what its recursion joins with what
+  rtc predict runs/NAME '[MAX 2 9 ]' --attention --json           the weights of every head
 ";
 
 const COLUMNS: &str = "\
@@ -100,13 +102,16 @@ pub(crate) struct Options {
     /// Say which trees its recursion makes: below every result a line per tree with what it weighs, its score, and brackets
     #[arg(long)]
     trees: bool,
+    /// Say where attention looks: below every result a line per query and head with the heaviest keys; JSON has all weights
+    #[arg(long)]
+    attention: bool,
     /// Print as JSON, one object per line: `--format jsonl`
     #[arg(long, conflicts_with = "format")]
     json: bool,
     /// Serve a program: batches as frames of bytes on standard input, logits as frames on standard output
     #[arg(long, conflicts_with_all = [
         "tokens", "input", "input_format", "output", "format", "batch", "probabilities", "logits", "all", "top", "show_halting", "trees",
-        "json",
+        "attention", "json",
     ])]
     frames: bool,
     #[command(flatten)]
@@ -176,6 +181,11 @@ impl Options {
         self.input.is_none() && !self.tokens.is_empty()
     }
 
+    /// Whether they ask how the model comes to its answers.
+    fn explains(&self) -> bool {
+        self.show_halting || self.trees || self.attention
+    }
+
     fn wanted(&self) -> ClassNumbers {
         let Self { probabilities, logits, all, .. } = *self;
         ClassNumbers { probabilities: probabilities || all, logits: logits || all, top: self.top.map(|n| n as usize) }
@@ -205,9 +215,9 @@ impl Options {
 /// Predicts some sequences at once, and prints their results before the next are read.
 pub(crate) fn run(options: &Options, terminal: &Terminal) -> CommandResult {
     let format = options.written()?;
-    if format == PredictionFormat::Csv && (options.show_halting || options.trees) {
+    if format == PredictionFormat::Csv && options.explains() {
         return Err(SessionFailure::Usage(
-            "halting and trees are no columns: leave out `--format csv`, or take `jsonl`".to_owned(),
+            "halting, trees and attention are no columns: leave out `--format csv`, or take `jsonl`".to_owned(),
         ));
     }
     let mut trained = TrainedModel::open(&options.model.choice())?;
@@ -261,13 +271,18 @@ fn predict(
         other => other.into(),
     })?;
     let mut answers = answers(rows, trained.task.unknown(), &found);
+    if options.attention {
+        for (answer, row) in answers.iter_mut().zip(rows) {
+            answer.explanation.attention = Some(named(trained, &row.example)?);
+        }
+    }
     if options.show_halting || options.trees {
         for (answer, row) in answers.iter_mut().zip(rows) {
             let traced = trace(&mut *trained.model, &row.example)?;
             let trees = if options.trees { trees(trained, &row.example, &traced.trees) } else { vec![] };
             let units = if options.show_halting { traced.units } else { vec![] };
-            answer.explanation =
-                Explanation { halting: options.show_halting.then_some(units), trees: options.trees.then_some(trees) };
+            answer.explanation.halting = options.show_halting.then_some(units);
+            answer.explanation.trees = options.trees.then_some(trees);
         }
     }
     Ok(answers)

@@ -5,7 +5,7 @@ use std::io::{BufWriter, Write};
 use std::path::{Path, PathBuf};
 
 use rtc_base::disk::special;
-use rtc_report::data::{Beam, RecursionTree};
+use rtc_report::data::{AttentionPanel, Beam, RecursionTree};
 use rtc_session::failure::SessionFailure;
 use rtc_session::saved::TrainedModel;
 use rtc_task::{Objective, Options, TaskHandle, set_text};
@@ -14,6 +14,7 @@ use serde_json::{Map, Value, json};
 
 use super::answer::{SequenceAnswer, SingleAnswer};
 use super::{ClassNumbers, PredictionFormat};
+use crate::attention::NamedAttention;
 use crate::terminal::Terminal;
 use crate::text::csv_row;
 
@@ -189,7 +190,8 @@ impl<'a> Output<'a> {
         let numbers: String = answer.items.iter().enumerate().map(|(n, item)| self.numbers(answer, n, item)).collect();
         let halting: String = answer.explanation.halting.iter().flatten().map(unit_text).collect();
         let trees: String = answer.explanation.trees.iter().flatten().map(tree_text).collect();
-        format!("{written}\t{sure}\t{steps}\t{}\n{numbers}{halting}{trees}", answer.text)
+        let attention: String = answer.explanation.attention.iter().map(attention_text).collect();
+        format!("{written}\t{sure}\t{steps}\t{}\n{numbers}{halting}{trees}{attention}", answer.text)
     }
 
     /// `    9  87.2 %  logit 3.512`, the most probable class first.
@@ -266,6 +268,10 @@ impl<'a> Output<'a> {
         }
         if let Some(trees) = &answer.explanation.trees {
             row["trees"] = trees.iter().map(tree_json).collect();
+        }
+        if let Some(NamedAttention { panels, notes }) = &answer.explanation.attention {
+            row["attention"] = panels.iter().map(attention_json).collect();
+            row["attention_notes"] = json!(notes);
         }
     }
 
@@ -375,6 +381,29 @@ fn unit_json(TracedUnit { place, unit }: &TracedUnit) -> Value {
     json!({
         "place": place, "start": unit.start, "length": unit.length, "steps": unit.steps(), "weights": unit.weights(),
     })
+}
+
+fn attention_json(panel: &AttentionPanel) -> Value {
+    let weights: Vec<Vec<&[f64]>> = (0..panel.heads).map(|head| panel.rows(head).collect()).collect();
+    json!({ "place": panel.place, "queries": panel.queries, "keys": panel.keys, "weights": weights })
+}
+
+/// `    self  head 1  position 3 [MIN: 2 (1) 0.512, 5 (2) 0.231`, a line per query and head, and the notes.
+fn attention_text(found: &NamedAttention) -> String {
+    /// Keys of a line.
+    const HEAVIEST: usize = 3;
+    let mut text = String::new();
+    for (panel, head) in found.panels.iter().flat_map(|panel| (0..panel.heads).map(move |head| (panel, head))) {
+        for (query, weights) in panel.rows(head).enumerate() {
+            let mut order: Vec<usize> = (0..weights.len()).filter(|key| weights[*key] > 0.0).collect();
+            order.sort_by(|a, b| weights[*b].total_cmp(&weights[*a]));
+            let one = |key: &usize| format!("{} ({key}) {:.3}", panel.keys[*key], weights[*key]);
+            let keys: Vec<String> = order.iter().take(HEAVIEST).map(one).collect();
+            let keys = if keys.is_empty() { "no key".to_owned() } else { keys.join(", ") };
+            text += &format!("    {}  head {}  {} ({query}): {keys}\n", panel.place, head + 1, panel.queries[query]);
+        }
+    }
+    text + &found.notes.iter().map(|note| format!("    {note}\n")).collect::<String>()
 }
 
 fn tree_json(tree: &RecursionTree) -> Value {

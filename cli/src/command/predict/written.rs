@@ -20,9 +20,9 @@ pub(super) fn refuse(
     }
     let name = trained.task.name();
     let ClassNumbers { probabilities, logits, top } = options.wanted();
-    let message = if options.show_halting || options.trees {
+    let message = if options.explains() {
         format!(
-            "`--show-halting` and `--trees` show one pass over a row, and an answer of `{name}` takes a pass per token: \
+            "`--show-halting`, `--trees` and `--attention` show one pass over a row, and an answer of `{name}` takes a pass per token: \
              leave them out"
         )
     } else if options.frames {

@@ -18,8 +18,16 @@ use crate::terminal::Terminal;
 use server::{Page, ReportServer};
 
 /// The files of runs and grids that make another page when they change.
-const RECORDS: &[&str] =
-    &["run.json", "metrics.jsonl", "results.json", "labels.json", "failure.json", "checkpoints/best/manifest.json"];
+const RECORDS: &[&str] = &[
+    "run.json",
+    "metrics.jsonl",
+    "samples.jsonl",
+    "histograms.jsonl",
+    "results.json",
+    "labels.json",
+    "failure.json",
+    "checkpoints/best/manifest.json",
+];
 
 /// Serves the page on the loopback address, and prints where, until a signal ends the process.
 ///
