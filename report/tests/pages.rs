@@ -466,7 +466,7 @@ fn a_page_has_the_texts_and_the_histograms_of_a_training() {
     assert_eq!(of("histogram-one-embed_table-weights"), 12);
     assert_eq!(of("histogram-one-embed_table-gradients"), 12, "equal numbers are a line");
     assert!(
-        page.contains("update 40\nleast -0.0500, largest 4.75, root mean square 2.79, 90 numbers"),
+        page.contains("update 40\nleast -0.0500, largest 4.75, root mean square 2.76, 90 numbers"),
         "under the pointer"
     );
     // Runs are told apart; one without such records has none of it.

@@ -17,6 +17,9 @@ use rtc_tests::spec;
 use rtc_train::examine::Examined;
 use rtc_train::examine::attention::{AttendedUnits, attention};
 
+/// Whether a query sees a key.
+type VisiblePairs = fn(usize, usize) -> bool;
+
 /// What is close enough in a precision.
 trait Close: Element {
     const FAR: f64;
@@ -128,10 +131,10 @@ fn against_the_formula<T: Close>(attrs: &str, sees: impl Fn(usize, usize) -> boo
 fn weights_are_those_of_the_softmax() {
     for seed in 0..4 {
         for keys in ["", "key_heads: 1, "] {
-            let all: [(&str, fn(usize, usize) -> bool); 3] = [
+            let all: [(&str, VisiblePairs); 3] = [
                 ("mask: all", |_, _| true),
                 ("mask: causal", |i, j| j <= i),
-                ("mask: j <= i and i - j < 3", |i, j| j <= i && i - j < 3),
+                ("mask: and(le(j, i), lt(sub(i, j), 3))", |i, j| j <= i && i - j < 3),
             ];
             for (mask, sees) in all {
                 against_the_formula::<f32>(&format!("{keys}{mask}"), sees, seed);
@@ -158,7 +161,7 @@ fn every_kind_of_attention_weighs_its_values() {
     for (n, attend) in [
         "heads: 2, position: rope, mask: j <= i",
         "heads: 4, key_heads: 2, softcap: 2, scale: 0.7",
-        "heads: 2, mask: abs(i - j) <= 2, bias: learn[head, j - i + 2]",
+        "heads: 2, mask: i - j <= 2 and j - i <= 2, bias: learn[head, j - i + 2]",
         "heads: 2, position: relative_xl",
         "heads: 2, mask: j < i",
         "heads: 8",
@@ -187,7 +190,7 @@ fn heads_that_talk_weigh_the_values_to_the_output() {
     // The matrices begin as the identity.
     let mut state = model.state();
     let mut draws = Key::new(3).stream("talking").draws();
-    for (_, (_, numbers)) in &mut state.parameters.items {
+    for (_, numbers) in state.parameters.items.values_mut() {
         numbers.iter_mut().for_each(|x| *x += (draws.uniform() - 0.5) as f32);
     }
     model.restore(&state).expect("the same names");
