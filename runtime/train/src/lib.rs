@@ -40,7 +40,7 @@ use rtc_task::{Dataset, Metric, Scale, majority_share, open_task};
 use baselines::Baselines;
 use feed::{Ready, refuse_empty};
 use slots::TrainingSlots;
-use watch::Sampler;
+use watch::Watcher;
 
 pub use errors::NUMBERS;
 use evaluate::{Each, evaluate_each};
@@ -123,8 +123,8 @@ struct Trainer<'a> {
     perplexity: bool,
     /// The names of the classes, where metrics use them.
     classes: Vec<String>,
-    /// Writes texts, where the experiment asks for them.
-    sampler: Option<Sampler>,
+    /// Records what the experiment asks for besides the metrics.
+    watcher: Watcher,
     /// Tokens trained on since the last line of `timing.jsonl`, and when that was.
     speed: (usize, Instant),
 }
@@ -141,7 +141,7 @@ impl<'a> Trainer<'a> {
         refuse_empty(data, experiment)?;
         let unknown = |message| DataError { file: experiment.task.name.clone(), line: None, message };
         let (task, options) = open_task(&experiment.task)?;
-        let sampler = Sampler::of(experiment, &task, &options).map_err(unknown)?;
+        let watcher = Watcher::of(experiment, &task, &options).map_err(unknown)?;
         let (metrics, scale, perplexity) = (task.about().metrics, task.scale(&options), task.perplexity());
         let classes = named_classes(experiment, &*task, &options);
         let feed = Feed::new(experiment, data, run.info().seed).map_err(unknown)?;
@@ -165,7 +165,7 @@ impl<'a> Trainer<'a> {
             scale,
             perplexity,
             classes,
-            sampler,
+            watcher,
             speed,
         })
     }
@@ -301,7 +301,11 @@ impl<'a> Trainer<'a> {
             self.run.time("train", update, Some(tokens as f64 / since.elapsed().as_secs_f64().max(1e-9)))?;
         }
         self.observer.event(&Event::Step { update, epoch: cursor.epoch, report: &report, learning_rate, tokens });
-        self.watch()
+        let start = Instant::now();
+        self.watcher.record(self.learner, self.run, update)?;
+        // `timing.jsonl` has the speed of the training alone.
+        self.speed.1 += start.elapsed();
+        Ok(())
     }
 
     /// A learner names the node itself where it can; this is the last line of defence.

@@ -2,16 +2,14 @@
 //!
 //! Neither changes a number of the training: texts come from forward passes without dropout, and their draws have a seed of their own.
 
-use std::time::Instant;
-
 use rtc_base::rng::Key;
 use rtc_exec::learner::{LearnError, Learner};
 use rtc_runs::error::Error;
-use rtc_runs::experiment::{Experiment, SampleSettings};
+use rtc_runs::experiment::{Experiment, HistogramSettings, SampleSettings};
+use rtc_runs::record::RunFolder;
 use rtc_runs::record::watched::{ArrayHistogram, HistogramLine, ParameterHistograms, SampleEnd, SampleLine};
 use rtc_task::{Options, Task, TaskHandle};
 
-use crate::Trainer;
 use crate::generate::{Sampling, TextPieces, Writing, alone, writes_next_tokens};
 
 /// Encodes the prompts of an experiment.
@@ -38,29 +36,56 @@ pub fn encode_prompts(settings: &SampleSettings, task: &dyn Task, options: &Opti
     settings.prompts.iter().map(encode).collect()
 }
 
+/// Records what an experiment asks for.
+pub(crate) struct Watcher {
+    sampler: Option<TextSampler>,
+    histograms: Option<HistogramSettings>,
+}
+
+impl Watcher {
+    /// Returns the watcher of an experiment.
+    pub(crate) fn of(experiment: &Experiment, task: &TaskHandle, options: &Options) -> Result<Self, String> {
+        Ok(Self { sampler: TextSampler::of(experiment, task, options)?, histograms: experiment.histograms })
+    }
+
+    /// Records what is due after an update, whose gradients are still there. A resumed run has the records of its last checkpoint: the
+    /// caller must save that of this update afterwards.
+    pub(crate) fn record(&self, learner: &mut dyn Learner, run: &mut RunFolder, update: u64) -> Result<(), Error> {
+        if self.histograms.is_some_and(|asked| update.is_multiple_of(asked.every)) {
+            run.histogram(&histograms(learner, update))?;
+        }
+        if let Some(sampler) = self.sampler.as_ref().filter(|sampler| sampler.is_due(update)) {
+            for line in sampler.write(learner, update)? {
+                run.sample(&line)?;
+            }
+        }
+        Ok(())
+    }
+}
+
 /// Writes the texts of an experiment.
-pub(crate) struct Sampler {
+struct TextSampler {
     settings: SampleSettings,
     prompts: Vec<Vec<u32>>,
     task: TaskHandle,
     options: Options,
 }
 
-impl Sampler {
+impl TextSampler {
     /// Returns the sampler of an experiment, if it asks for texts.
-    pub(crate) fn of(experiment: &Experiment, task: &TaskHandle, options: &Options) -> Result<Option<Self>, String> {
+    fn of(experiment: &Experiment, task: &TaskHandle, options: &Options) -> Result<Option<Self>, String> {
         let Some(settings) = &experiment.samples else { return Ok(None) };
         let prompts = encode_prompts(settings, &**task, options)?;
         Ok(Some(Self { settings: settings.clone(), prompts, task: task.clone(), options: options.clone() }))
     }
 
     /// Whether texts are due after so many updates.
-    pub(crate) fn is_due(&self, updates: u64) -> bool {
+    fn is_due(&self, updates: u64) -> bool {
         updates.is_multiple_of(self.settings.every)
     }
 
     /// Writes a text for every prompt: those of `rtc generate` with the same settings.
-    pub(crate) fn write(&self, learner: &mut dyn Learner, update: u64) -> Result<Vec<SampleLine>, LearnError> {
+    fn write(&self, learner: &mut dyn Learner, update: u64) -> Result<Vec<SampleLine>, LearnError> {
         (0..self.prompts.len()).map(|n| self.text(learner, update, n)).collect()
     }
 
@@ -101,7 +126,7 @@ fn next_logits(learner: &mut dyn Learner, row: &[u32]) -> Result<Vec<f64>, Learn
 }
 
 /// Returns the histograms of all parameters after an update, whose gradients are still there.
-pub(crate) fn histograms(learner: &mut dyn Learner, update: u64) -> HistogramLine {
+fn histograms(learner: &mut dyn Learner, update: u64) -> HistogramLine {
     let mut gradients = learner.gradients().items;
     let weights = learner.state().parameters.items;
     let both = |(name, (_, weights)): (String, (Vec<usize>, Vec<f32>))| {
@@ -111,23 +136,4 @@ pub(crate) fn histograms(learner: &mut dyn Learner, update: u64) -> HistogramLin
         (name, found)
     };
     HistogramLine { update, parameters: weights.into_iter().map(both).collect() }
-}
-
-impl Trainer<'_> {
-    /// Records what the experiment asks for besides the metrics. A resumed run has the records of its last checkpoint: they must be
-    /// written before that of their update is saved.
-    pub(super) fn watch(&mut self) -> Result<(), Error> {
-        let (update, start) = (self.progress.updates, Instant::now());
-        if self.experiment.histograms.is_some_and(|asked| update.is_multiple_of(asked.every)) {
-            self.run.histogram(&histograms(self.learner, update))?;
-        }
-        if let Some(sampler) = self.sampler.as_ref().filter(|sampler| sampler.is_due(update)) {
-            for line in sampler.write(self.learner, update)? {
-                self.run.sample(&line)?;
-            }
-        }
-        // `timing.jsonl` has the speed of the training alone.
-        self.speed.1 += start.elapsed();
-        Ok(())
-    }
 }

@@ -182,7 +182,7 @@ fn micro_batches_add_up_to_the_whole() {
             pass::grad::run(&mut training).expect("it has a loss");
             let inference = pipeline::inference(&model.spec, &binding).expect("it lowers");
             let mut learner = Trained::<f64>::new(plan(training), plan(inference), binding, 1);
-            let mut of = |cuts: &[&[usize]]| {
+            let of = |cuts: &[&[usize]]| {
                 let parts = cuts.iter().enumerate().map(|(n, lengths)| {
                     let part = batch(lengths, VOCAB as u64, CLASSES as u64, 3 + n as u64);
                     (asking(part, objective, 3 + n as u64), lengths.len() as f64 / 5.0)

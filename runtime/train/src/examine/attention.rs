@@ -99,11 +99,14 @@ pub fn attention<M: Examined + ?Sized>(model: &mut M, example: &Example) -> Resu
 
 /// A sentence on every attention of a graph that has no map.
 fn without(graph: &Graph) -> Vec<String> {
-    let why = |op: Op, dims: usize| match op {
-        Op::OffsetAttention => Some("its weights are those of distances"),
-        Op::GeometricAttention => Some("its weights are products of probabilities along the row"),
-        Op::Attention if dims > 3 => Some("its keys are those of all steps so far"),
-        _ => None,
+    let why = |op: Op, dims: usize| {
+        let reasons = [
+            (Op::OffsetAttention, "it learns a number per distance"),
+            (Op::GeometricAttention, "its weights are products of probabilities along the row"),
+            (Op::Attention, "its keys are those of all steps so far"),
+        ];
+        let found = reasons.iter().find(|(kind, _)| *kind == op);
+        found.filter(|(kind, _)| *kind != Op::Attention || dims > 3).map(|(_, why)| *why)
     };
     let nodes = graph.walk(MAIN).into_iter().map(|id| graph.node(id));
     let found = nodes.filter_map(|node| {
