@@ -7,6 +7,7 @@ use std::collections::BTreeSet;
 
 use crate::define::{CONSTANT_FUNCTIONS, Constant, constant_function, constant_of};
 use crate::diag::{Problems, did_you_mean, list};
+use crate::expr::BinaryOp;
 use crate::source::SourceId;
 use crate::syntax::ast::{ExprKind, ExprSyntax};
 use crate::syntax::parse_formula;
@@ -64,6 +65,11 @@ impl NumberFormula {
         self.names.iter().map(String::as_str)
     }
 
+    /// Whether the value is a condition, and no number.
+    pub fn is_condition(&self) -> bool {
+        is_condition(&self.tree)
+    }
+
     /// Whether the formula uses a name.
     pub fn uses(&self, name: &str) -> bool {
         self.names.contains(name)
@@ -90,6 +96,29 @@ fn read(text: &str) -> Result<ExprSyntax, String> {
         });
         format!("`{text}` is no formula{first}")
     })
+}
+
+/// Whether the value of an expression is a condition.
+fn is_condition(expr: &ExprSyntax) -> bool {
+    use BinaryOp::{Add, And, Div, Eq, Ge, Gt, Le, Lt, Mul, Ne, Or, Pow, Rem, Sub};
+    match &expr.kind {
+        ExprKind::Bool(_) | ExprKind::Not(_) => true,
+        ExprKind::Group(x) => is_condition(x),
+        ExprKind::Binary(op, ..) => match op {
+            And | Or | Eq | Ne | Lt | Le | Gt | Ge => true,
+            Add | Sub | Mul | Div | Rem | Pow => false,
+        },
+        ExprKind::Call(name, args, _) if name.text == "when" => args.iter().skip(1).any(is_condition),
+        ExprKind::Int(_)
+        | ExprKind::Float(_)
+        | ExprKind::Name(_)
+        | ExprKind::Neg(_)
+        | ExprKind::Call(..)
+        | ExprKind::Indexed(..)
+        | ExprKind::Learn(..)
+        | ExprKind::Function(..)
+        | ExprKind::Old(_) => false,
+    }
 }
 
 /// The names of all functions, each with the number of its arguments.

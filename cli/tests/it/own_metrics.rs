@@ -89,6 +89,10 @@ fn formulas_that_answers_do_not_have_are_refused_before_the_training() {
         ("{ a_cost: softmax(label) }", "there is no `softmax`"),
         ("{ a_cost: label, b_cost: label }", "one `name: formula`"),
         ("{ a_cost: label }, { a_cost: predicted }", "got `a_cost` twice"),
+        ("{ a_cost: label == predicted }", "`when(condition, 1, 0)` makes a number of it"),
+        ("{ a_cost: 'when(label > 1, not (label > 2), true)' }", "its value is a condition"),
+        ("{ a_cost: 3 }", "the formula of `a_cost` is a text"),
+        ("[macro_f1]", "a metric is a name, as `macro_f1`, or one `name: formula`"),
     ] {
         let with = format!("metrics=[{metric}]");
         place.train(&["--run", "refused", "--with", &with]).code(2).says(why);

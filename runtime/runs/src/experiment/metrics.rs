@@ -6,6 +6,7 @@ use std::fmt;
 
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Serialize};
+use serde_yaml::Value;
 
 use super::own_metric::{OWN_PATTERN, OwnMetric, PROBABILITY};
 use crate::record::table::{ClassRow, is_share};
@@ -40,7 +41,9 @@ pub enum MetricKind {
 #[serde(untagged)]
 enum MetricSyntax {
     Name(String),
-    Own(BTreeMap<String, String>),
+    Own(BTreeMap<String, Value>),
+    /// Neither: it is refused with a sentence.
+    Other(Value),
 }
 
 /// All metrics with a fixed name.
@@ -127,7 +130,7 @@ impl fmt::Display for MetricKind {
 impl From<MetricKind> for MetricSyntax {
     fn from(kind: MetricKind) -> Self {
         match kind {
-            MetricKind::Own(own) => Self::Own(BTreeMap::from([(own.name().to_owned(), own.text().to_owned())])),
+            MetricKind::Own(own) => Self::Own(BTreeMap::from([(own.name().to_owned(), own.text().into())])),
             other => Self::Name(other.to_string()),
         }
     }
@@ -142,10 +145,14 @@ impl TryFrom<MetricSyntax> for MetricKind {
             MetricSyntax::Own(own) => {
                 let mut own = own.into_iter();
                 match (own.next(), own.next()) {
-                    (Some((name, text)), None) => OwnMetric::new(&name, &text).map(Self::Own),
+                    (Some((name, Value::String(text))), None) => OwnMetric::new(&name, &text).map(Self::Own),
+                    (Some((name, _)), None) => {
+                        Err(format!("the formula of `{name}` is a text, as `abs(predicted - label)`"))
+                    }
                     _ => Err("a metric of your own is one `name: formula`".to_owned()),
                 }
             }
+            MetricSyntax::Other(_) => Err("a metric is a name, as `macro_f1`, or one `name: formula`".to_owned()),
         }
     }
 }

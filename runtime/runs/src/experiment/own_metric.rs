@@ -58,7 +58,9 @@ impl OwnMetric {
         if Choice::names().iter().any(|known| known == name) {
             return Err(own("rtc has a metric of this name, so yours needs another one".to_owned()));
         }
-        NumberFormula::of_any_names(text).map_err(own)?;
+        if NumberFormula::of_any_names(text).map_err(own)?.is_condition() {
+            return Err(own("its value is a condition: `when(condition, 1, 0)` makes a number of it".to_owned()));
+        }
         Ok(Self { name: name.to_owned(), text: text.to_owned() })
     }
 
