@@ -133,9 +133,20 @@ fn fault(target: Target, title: &str, input: &[u8]) -> Option<String> {
         Outcome::Panicked(message) => Some(message),
         Outcome::Endless => Some(format!("it does not end within {ENDLESS:?}")),
         Outcome::Done(_, held) if held > MOST_HELD => Some(format!("it holds {} MiB", held >> 20)),
-        Outcome::Done(taken, _) => (taken > BEARABLE).then(|| format!("it takes {taken:?} of the processor")),
+        Outcome::Done(taken, _) => {
+            let again = || match once(target, title, input.to_vec()) {
+                Outcome::Done(taken, _) => taken,
+                Outcome::Panicked(_) | Outcome::Endless => ENDLESS,
+            };
+            // A busy processor doubles the time of a run now and then; the least of some is that of the input.
+            let least = if taken > BEARABLE { (0..RUNS).map(|_| again()).fold(taken, Duration::min) } else { taken };
+            (least > BEARABLE).then(|| format!("it takes {least:?} of the processor"))
+        }
     }
 }
+
+/// Runs of an input that took too long.
+const RUNS: usize = 4;
 
 /// Where an input that failed is written.
 fn kept(title: &str, input: &[u8]) -> PathBuf {
