@@ -142,11 +142,56 @@ fn texts_with_labels_are_no_language() {
     for (file, text, why) in [
         ("svm.txt", rows(40, |n| format!("{} 1:0.5 {}:1", n % 2, 3 + n)), "as files of libsvm"),
         ("emotion.txt", rows(40, |n| format!("i feel {} {n};{}", word(n), class(n))), "name the file .csv"),
+        ("bars.txt", rows(40, |n| format!("a {} film {n}|{}", word(n), class(n))), "`--format csv` takes it"),
+        (
+            "cells.txt",
+            "text,label\n".to_owned() + &rows(40, |n| format!("\"a, {} film {n}\",{}", word(n), class(n))),
+            "2 parts with commas between",
+        ),
         ("trec.txt", rows(40, |n| format!("DESC:manner How {} is it ?", word(n))), "begins with a label and a colon"),
     ] {
         place.write(file, &text);
         place.rtc(&["task", "check", file, "--write", "x.yaml"]).code(2).says(why);
         drafts(&place.rtc(&["task", "check", file, "--task", "language"]), "name: language");
+    }
+}
+
+#[test]
+fn files_of_other_programs_say_what_to_write() {
+    let place = Place::new();
+    let utf16 = |order: fn(u16) -> [u8; 2]| -> Vec<u8> {
+        ("text,label\n".to_owned() + &rows(60, |n| format!("a {} film {n},{}", word(n), class(n))))
+            .encode_utf16()
+            .flat_map(order)
+            .collect()
+    };
+    for (file, bytes, why) in [
+        ("rows.feather", &b"ARROW1\0\0rows"[..], "pandas.read_feather(file)"),
+        ("rows.pkl", b"\x80\x05rows", "a pickle runs code"),
+        ("rows.npy", b"\x93NUMPY\x01\0", "pandas.DataFrame(array, columns=names).to_parquet"),
+        ("rows.db", b"SQLite format 3\0", "sqlite3 -header -csv"),
+        ("rows.bz2", b"BZh91AY&SY", "pack it by gzip"),
+        ("picture.csv", b"\x89PNG\r\n\x1A\nrows", "a picture is no table"),
+        ("page.txt", b"%PDF-1.7\n%", "save its text as .txt"),
+        ("packed.csv", b"\x1F\x8B\x08\0", "packed by gzip"),
+        ("columns.csv", b"PAR1\x15\x04", "name it .parquet"),
+        ("sheet.tsv", b"PK\x03\x04\x14\0", "a workbook is saved as CSV"),
+    ] {
+        std::fs::write(place.path(file), bytes).expect(file);
+        place.rtc(&["task", "check", file, "--write", "x.yaml"]).code(4).says(file).says(why);
+    }
+    // UTF-16 is told without its mark, and only guessed where one looks at the result.
+    for (file, bytes, encoding) in
+        [("little.csv", utf16(u16::to_le_bytes), "utf-16le"), ("big.csv", utf16(u16::to_be_bytes), "utf-16be")]
+    {
+        std::fs::write(place.path(file), bytes).expect(file);
+        let draft = format!("{encoding}.yaml");
+        place.rtc(&["task", "check", file, "--write", &draft]).code(0);
+        let text = place.read(&draft);
+        let line = text.lines().find(|line| line.trim().starts_with("encoding:")).expect("the draft names it");
+        assert!(line.to_lowercase().ends_with(encoding), "{line}");
+        place.write(&draft, &text.replace(&format!("{line}\n"), ""));
+        place.rtc(&["task", "check", &draft]).code(4).says(file).says(&format!("encoding: {encoding}"));
     }
 }
 
@@ -188,6 +233,21 @@ fn drafts_that_one_would_not_choose_are_questions() {
         "comments.csv",
         &("# of 2024\n# by us\ntext,label\n".to_owned() + &rows(60, film)),
         "begins with 2 lines with `#`",
+    );
+    let lists = |value: &dyn Fn(usize) -> String| format!("[{}]", (0..40).map(value).collect::<Vec<_>>().join(","));
+    let [texts, labels] = [lists(&|n| format!("\"{} {n}\"", word(n))), lists(&|n| format!("\"{}\"", class(n)))];
+    ask("lists.json", &format!("{{\"text\": {texts}, \"label\": {labels}}}"), "all values of a column in one");
+    let numbered = |value: &dyn Fn(usize) -> String| {
+        let items: Vec<String> = (0..40).map(|n| format!("\"{n}\":\"{}\"", value(n))).collect();
+        format!("{{{}}}", items.join(","))
+    };
+    let [texts, labels] = [numbered(&|n| format!("{} {n}", word(n))), numbered(&|n| class(n).to_owned())];
+    ask("frame.json", &format!("{{\"text\":{texts},\"label\":{labels}}}"), "orient=\"records\"");
+    let turned = |n: usize| format!("a {} film {n},film {n} of {} things", word(n), word(n));
+    ask(
+        "turned.csv",
+        &("english,other\n".to_owned() + &rows(60, turned)),
+        "`--task sequences` with `--input english` and `--label other`",
     );
     let esol = |n: usize| format!("{},{}.5,-1.{n},C(=O)N{n}", 1 + n % 2, 100 + n);
     ask("esol.csv", &("Degree,Weight,measured,smiles\n".to_owned() + &rows(60, esol)), "which column is the label?");

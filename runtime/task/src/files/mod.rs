@@ -7,6 +7,7 @@ mod columnar;
 #[path = "no_columnar.rs"]
 mod columnar;
 mod decoded;
+mod foreign;
 pub(crate) mod form;
 mod listed;
 mod look;
@@ -74,15 +75,11 @@ impl Format {
             }
             "parquet" | "pq" => Ok(Self::Parquet),
             "txt" | "text" | "md" => Ok(Self::Text),
-            "xlsx" | "xls" | "xlsm" | "ods" => {
-                Err("a workbook has sheets and formulas: save the sheet as CSV (UTF-8)".to_owned())
-            }
-            "zip" | "tar" | "tgz" | "7z" | "rar" => {
-                Err("an archive may hold several files: unpack it, and name a file that was in it".to_owned())
-            }
-            "bz2" | "xz" | "lz4" => Err("unpack it, or pack it by gzip (.gz) or Zstandard (.zst)".to_owned()),
-            _ => Err("its name ends in none of .csv, .tsv, .jsonl, .parquet and .txt (also with .gz or .zst): `task.format` of an \
-                      experiment, or `--format` of `rtc task check`, says how it is written, as `text`"
+            ending => Err(foreign::by_ending(ending)
+                .unwrap_or(
+                    "its name ends in none of .csv, .tsv, .jsonl, .parquet and .txt (also with .gz or .zst): `task.format` of an \
+                     experiment, or `--format` of `rtc task check`, says how it is written, as `text`",
+                )
                 .to_owned()),
         }
     }

@@ -11,6 +11,7 @@ use flate2::read::MultiGzDecoder;
 use zstd::stream::read::Decoder;
 
 use super::decoded::Decoded;
+use super::foreign;
 use super::listed::ListReader;
 use super::records::BYTE_ORDER_MARK;
 use crate::error::DataError;
@@ -108,14 +109,21 @@ pub(crate) fn open(path: &Path) -> Result<Box<dyn BufRead + Send>, DataError> {
     })
 }
 
-/// As [`open`], as UTF-8: UTF-16 is told by its mark, and other encodings are named.
+/// As [`open`], as UTF-8: UTF-16 is told by its mark, and other encodings are named. A file of another program is told by its first bytes.
 pub(crate) fn open_text(
     path: &Path,
     encoding: Option<&'static Encoding>,
 ) -> Result<Box<dyn BufRead + Send>, DataError> {
     let mut reader = open(path)?;
     let start = reader.fill_buf().map_err(|error| broken(path, 1, error.to_string()))?;
-    Ok(match marked(start).or(encoding) {
+    if let Some(why) = foreign::by_bytes(start) {
+        return Err(unreadable(path, why));
+    }
+    let encoding = marked(start).or(encoding);
+    if let (Some(why), None) = (foreign::without_mark(start), encoding) {
+        return Err(unreadable(path, why));
+    }
+    Ok(match encoding {
         Some(encoding) => Box::new(BufReader::new(Decoded::new(reader, encoding))),
         None => reader,
     })

@@ -82,7 +82,7 @@ impl<'a> Chooser<'a> {
         if self.found.rows == 0 {
             return ask("the file has no rows below its header");
         }
-        if let Some(question) = self.wrapper().or_else(|| self.token_lines()) {
+        if let Some(question) = self.wrapper().or_else(|| self.columnwise()).or_else(|| self.token_lines()) {
             return ask(question);
         }
         let wished =

@@ -22,8 +22,11 @@ pub(super) struct LineStatistics {
     semicolons: usize,
     /// What stands behind the only semicolon, as far as it was counted.
     behind: BTreeSet<Vec<u8>>,
-    /// Tabs in each line, and its words; nothing once two lines differ.
-    tabs: Option<usize>,
+    /// What stands behind the last comma of the first line, and of those below, as far as it was counted.
+    last: Vec<u8>,
+    lasts: BTreeSet<Vec<u8>>,
+    /// The same in each line: each mark of [`MARKS`] outside of quotation marks, and words; nothing once two lines differ.
+    marks: [Option<usize>; MARKS.len()],
     words: Option<usize>,
 }
 
@@ -33,7 +36,10 @@ impl LineStatistics {
             self.blank += 1;
             return;
         }
-        let tabs = || line.iter().filter(|byte| **byte == b'\t').count();
+        let marks = |mark: u8| {
+            let outside = line.split(|byte| *byte == b'"').step_by(2);
+            outside.flatten().filter(|byte| **byte == mark).count()
+        };
         let words = || line.split(u8::is_ascii_whitespace).filter(|word| !word.is_empty()).count();
         self.labelled += usize::from(line.starts_with(b"__label__"));
         self.headed += usize::from(is_headed(line));
@@ -46,16 +52,37 @@ impl LineStatistics {
             }
         }
         if self.lines == 0 {
-            (self.tabs, self.words) = (Some(tabs()), Some(words()));
+            (self.marks, self.words) = (MARKS.map(|(mark, _)| Some(marks(mark))), Some(words()));
         }
-        self.tabs = self.tabs.filter(|all| *all == tabs());
+        for (all, (mark, _)) in self.marks.iter_mut().zip(MARKS) {
+            *all = all.filter(|all| *all > 0 && *all == marks(mark));
+        }
+        if self.marks[COMMA].is_some() && self.lasts.len() <= FEW {
+            let last = line.rsplit(|byte| *byte == b',').next().unwrap_or_default().trim_ascii().to_vec();
+            if self.lines == 0 {
+                self.last = last;
+            } else {
+                self.lasts.insert(last);
+            }
+        }
         self.words = self.words.filter(|all| *all == words());
         self.lines += 1;
     }
 
     /// The sentence about a text whose lines have columns.
     pub(super) fn doubt(&self) -> Option<String> {
-        let has_tabs = self.tabs.is_some_and(|tabs| tabs > 0) && self.lines > 1;
+        // Lines of a text may have a comma each; a table has a name above few labels.
+        let has_labels =
+            !self.lasts.contains(&self.last) && self.lasts.len() <= FEW && 2 * self.lasts.len() <= self.lines;
+        let has = |mark: u8| match mark {
+            b'\t' => self.lines > 1,
+            b',' => self.lines > 20 && has_labels,
+            _ => self.lines > 20,
+        };
+        let marked =
+            self.marks.iter().zip(MARKS).find_map(|(all, (mark, name))| {
+                all.filter(|all| *all > 0 && has(mark)).map(|all| (all + 1, name, mark))
+            });
         // Lines of text do not all have as many words; those of tokens with their labels do.
         let has_words = self.words.is_some_and(|words| words > 1) && self.lines > 4 && self.blank > 0;
         if self.labelled == self.lines && self.lines > 1 {
@@ -68,20 +95,28 @@ impl LineStatistics {
         if let Some(doubt) = self.labels() {
             return Some(doubt);
         }
-        let (parts, between) = match (self.tabs, self.words) {
-            (Some(tabs), _) if has_tabs => (tabs + 1, "tabs"),
-            (_, Some(words)) if has_words => (words, "blanks"),
+        let (parts, between, mark) = match (marked, self.words) {
+            (Some(marked), _) => marked,
+            (_, Some(words)) if has_words => (words, "blanks", b' '),
             _ => return None,
         };
         let cure = if self.blank > 0 {
             "a line per token, with a blank line between texts, becomes a JSON line per text, as `{\"tokens\": [\"a\", \"b\"], \
              \"tags\": [\"X\", \"Y\"]}`"
+        } else if mark == b'\t' {
+            "a table is named .tsv, and `--format tsv` takes it with this name"
         } else {
-            "a table is named .tsv"
+            "a table is named .csv, and `--format csv` takes it with this name"
         };
         Some(format!("every line has {parts} parts with {between} between: {cure}"))
     }
 }
+
+/// The place of the comma in [`MARKS`].
+const COMMA: usize = 3;
+
+/// Marks between the cells of a table, with their names in messages.
+const MARKS: [(u8, &str); 4] = [(b'\t', "tabs"), (b'|', "`|`"), (b';', "`;`"), (b',', "commas")];
 
 /// More different labels behind a semicolon are texts.
 const FEW: usize = 50;

@@ -21,6 +21,20 @@ impl Chooser<'_> {
         })
     }
 
+    /// The question of a file of one object that holds all values of each column as a list, or under the numbers of the rows.
+    pub(super) fn columnwise(&self) -> Option<String> {
+        let is_whole = |at: usize| {
+            let column = self.column(at);
+            column.lists > 0 && column.words > 1 || column.nested > 0 && column.first.starts_with("{\"0\"")
+        };
+        let is_one = self.found.format == Format::Json && self.found.rows == 1 && self.found.columns.len() > 1;
+        (is_one && self.all().all(is_whole)).then(|| {
+            "the file is one object, which holds all values of a column in one: write a row per line, as \
+             `pandas.DataFrame(whole).to_json(\"rows.jsonl\", orient=\"records\", lines=True)` of Python does"
+                .to_owned()
+        })
+    }
+
     /// The sentence about a table with a line per token: a column of sentences has a value in the first line of each.
     pub(super) fn token_lines(&self) -> Option<String> {
         let is_sentence = |at: &usize| {
@@ -106,8 +120,16 @@ impl Chooser<'_> {
             (texts, labels) => {
                 let labels =
                     if labels.is_empty() { String::new() } else { format!(": {}", self.options("--label", labels)) };
+                let pair = match texts {
+                    [first, second] => format!(
+                        "; `--task sequences` with {} and {} learns to write a text for a text",
+                        self.option("--input", *first),
+                        self.option("--label", *second)
+                    ),
+                    _ => String::new(),
+                };
                 format!(
-                    "no column holds few values that could be labels{labels}; `--task language` learns the texts of one column, with one of {}",
+                    "no column holds few values that could be labels{labels}{pair}; `--task language` learns the texts of one column, with one of {}",
                     self.options("--input", texts)
                 )
             }
