@@ -1,5 +1,7 @@
 //! Tips for arguments that are refused: the option that is meant, the command that has it, and values in words.
 
+use std::path::Path;
+
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{Arg, Command};
 
@@ -17,6 +19,49 @@ const OPTIONS: [(&[&str], &str); 12] = [
     (&["--config", "--cfg", "--task"], "--experiment FILE"),
     (&["--output-dir", "--output_dir", "--save-dir", "--out"], "--runs DIR"),
     (&["--name", "--run-name", "--run_name"], "--run NAME"),
+];
+
+/// Commands as other programs name them, with what does it here.
+const COMMANDS: [(&[&str], &str); 12] = [
+    (
+        &["run", "fit", "start", "learn", "pretrain", "resume", "continue"],
+        "`rtc train` trains a model, or goes on with its training",
+    ),
+    (
+        &["finetune", "fine-tune", "fine_tune"],
+        "`rtc train SPEC --weights FILE` begins with the weights of another training",
+    ),
+    (
+        &["test", "evaluate", "validate", "score", "benchmark"],
+        "`rtc eval RUN` measures a trained model on splits of its task",
+    ),
+    (&["infer", "inference", "classify", "ask", "embed"], "`rtc predict RUN` asks a trained model"),
+    (&["sample", "write", "chat", "complete-text"], "`rtc generate RUN` lets a trained model write on"),
+    (
+        &["compare", "plot", "figure", "visualize", "visualise", "board", "dashboard", "tensorboard"],
+        "`rtc report RUN ..` shows runs beside each other; `rtc diff A B` compares specs",
+    ),
+    (
+        &["sweep", "search", "grid", "tune", "experiment"],
+        "`rtc ablate EXPERIMENT` trains every model of a comparison with every seed",
+    ),
+    (
+        &["convert", "onnx", "save", "pack"],
+        "`rtc export RUN --format FORMAT -o PATH` writes a trained model for other programs",
+    ),
+    (&["lint", "validate-spec", "parse"], "`rtc check SPEC` reports every problem in specs"),
+    (
+        &["new", "init", "create", "edit"],
+        "`rtc show NAME > my.rt` begins a spec, `rtc task check DATA --write my.yaml` an experiment",
+    ),
+    (
+        &["list", "ls", "models", "specs", "history", "log", "logs"],
+        "`rtc runs` lists runs, `rtc task list` tasks, `rtc docs catalogue` the built-in specs",
+    ),
+    (
+        &["data", "dataset", "datasets", "preprocess", "inspect"],
+        "`rtc task check FILE` says what would be read of a data file",
+    ),
 ];
 
 /// Values of options as other programs name them: the option, their value, and the value of rtc.
@@ -37,6 +82,14 @@ pub(crate) fn with_negative_numbers(command: Command) -> Command {
 /// Returns the tip for a refused argument. Takes a suggestion out of the error that the tip is better than.
 pub(crate) fn tip(told: &mut clap::Error, command: &Command, args: &[String]) -> Option<String> {
     let refused = RefusedArguments::new(command, args);
+    if told.kind() == ErrorKind::InvalidSubcommand {
+        let name = told.get(ContextKind::InvalidSubcommand)?.to_string();
+        let (_, way) = COMMANDS
+            .iter()
+            .find(|(names, _)| refused.command.get_name() == command.get_name() && names.contains(&&*name))?;
+        told.remove(ContextKind::SuggestedSubcommand);
+        return Some((*way).to_owned());
+    }
     let argument = told.get(ContextKind::InvalidArg).map(ToString::to_string)?;
     match told.kind() {
         ErrorKind::UnknownArgument => {
@@ -100,8 +153,25 @@ impl<'a> RefusedArguments<'a> {
         let is_beside = |text: &&String| is_yaml(text) && !text.starts_with('-');
         let file =
             if is_yaml(argument) { Some(argument) } else { self.args.iter().find(is_beside).map(String::as_str) };
-        let file = file.filter(|_| has(self.command, "experiment"))?;
-        Some(format!("`--experiment {file}` names the experiment"))
+        let data = || {
+            let is_data = rtc_task::file_format(Path::new(argument)).is_some();
+            is_data.then(|| {
+                let written = Path::new(argument).with_extension("yaml");
+                format!(
+                    "`rtc task check {argument} --write {0}` writes an experiment for this file: `--experiment {0}`",
+                    written.display()
+                )
+            })
+        };
+        if has(self.command, "row") {
+            return Some(format!("`--row {argument}` names a row of the comparison"));
+        }
+        let takes = has(self.command, "experiment");
+        match file {
+            Some(file) if takes => Some(format!("`--experiment {file}` names the experiment")),
+            None if takes => data(),
+            _ => None,
+        }
     }
 
     /// Returns the tip for an option that the command does not have.

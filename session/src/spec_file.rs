@@ -1,7 +1,8 @@
 //! Specs by their names: `file.rt` or `file.rt:variant`, or the name of one that is part of the program, as `gut`
 //! or `gut:no_gate`, or a graph in the place of a spec, `file.rtir`; read and checked.
 
-use std::fs::File;
+use std::ffi::OsStr;
+use std::fs::{self, File};
 use std::io::{self, ErrorKind, Read};
 use std::path::{Path, PathBuf};
 use std::string::FromUtf8Error;
@@ -14,6 +15,7 @@ use rtc_compiler::schema::Catalog;
 use rtc_compiler::source::{Source, Sources};
 use rtc_compiler::spec::Spec;
 use rtc_runs::saved::ModelDefinition;
+use rtc_task::error::hint;
 
 use crate::failure::SessionFailure;
 use crate::limits;
@@ -289,6 +291,10 @@ pub fn read_text(
 ) -> Result<String, SessionFailure> {
     let bytes = read_bytes(path).map_err(|error| match error.kind() {
         ErrorKind::IsADirectory => SessionFailure::io("read", path, io::Error::other(format!("a folder is no {what}"))),
+        ErrorKind::NotFound => {
+            let why = format!("there is no such {what}{}", near(path));
+            SessionFailure::io("read", path, io::Error::new(ErrorKind::NotFound, why))
+        }
         _ => SessionFailure::io("read", path, error),
     })?;
     text_of(bytes).map_err(|error| {
@@ -296,6 +302,16 @@ pub fn read_text(
         let line = good.iter().filter(|byte| **byte == b'\n').count() + 1;
         refuse(line, format!("this {what} is not UTF-8 text"))
     })
+}
+
+/// The end of the sentence about a file that is not there: the nearest name in its folder with the same ending.
+fn near(path: &Path) -> String {
+    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let Some(wanted) = path.file_name().and_then(OsStr::to_str) else { return String::new() };
+    let files =
+        fs::read_dir(folder).into_iter().flatten().filter_map(|entry| entry.ok()?.file_name().into_string().ok());
+    let names: Vec<String> = files.filter(|name| Path::new(name).extension() == path.extension()).collect();
+    hint(wanted, &names.iter().map(String::as_str).collect::<Vec<_>>())
 }
 
 /// Gives the texts of the files that a spec may use.
@@ -372,7 +388,7 @@ mod tests {
     #[test]
     fn every_spec_of_the_repository_is_built_in() {
         let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../specs");
-        let mut files: Vec<String> = std::fs::read_dir(folder)
+        let mut files: Vec<String> = fs::read_dir(folder)
             .expect("the specs lie beside the crate")
             .filter_map(|entry| entry.ok()?.file_name().into_string().ok())
             .filter(|name| name.ends_with(".rt"))

@@ -39,6 +39,28 @@ fn options_of_other_programs_are_named_as_they_are_here() {
 }
 
 #[test]
+fn commands_of_other_programs_are_named_as_they_are_here() {
+    let place = Place::new();
+    for (command, way) in [
+        (&["fit", "gut"][..], "`rtc train` trains a model"),
+        (&["fine-tune", "gut"], "`rtc train SPEC --weights FILE`"),
+        (&["test", "runs/a"], "`rtc eval RUN`"),
+        (&["compare", "a", "b"], "`rtc report RUN ..`"),
+        (&["init"], "`rtc show NAME > my.rt`"),
+    ] {
+        place.rtc(command).code(2).says(&format!("tip: {way}")).is_quiet_about("similar subcommand");
+    }
+    place.rtc(&["trian", "gut"]).code(2).says("'train'");
+    // The words of a group are its own.
+    place.rtc(&["task", "fit"]).code(2).is_quiet_about("rtc train");
+    let rows = place.rtc(&["train", "tiny.rt", "rows.csv"]);
+    rows.code(2).says("tip: `rtc task check rows.csv --write rows.yaml` writes an experiment for this file");
+    place.rtc(&["ablate", "tiny.yaml", "gut"]).code(2).says("tip: `--row gut` names a row");
+    place.rtc(&["train", "tiny.rt", "--experiment", "tyni.yaml"]).code(6).says("did you mean `tiny.yaml`?");
+    place.rtc(&["check", "tny.rt"]).says("did you mean `tiny.rt`?");
+}
+
+#[test]
 fn fields_of_other_programs_are_named_as_they_are_here() {
     let place = Place::new();
     let wrong = |text: &str, parts: &[&str]| {
@@ -112,7 +134,13 @@ fn all_mistakes_are_told_at_once_with_their_lines() {
         assert_eq!(lines.iter().filter(is_said).count(), 1, "{line} {part}: {}", said.stderr);
     }
     // The missing learning rate is the one that is written `lr`.
-    assert!(lines.len() <= expected.len() + 1, "{}", said.stderr);
+    assert_eq!(lines.len(), expected.len(), "{}", said.stderr);
+    let one = text.replace("max_steps: 1", "max_step: 1");
+    place.write("one.yaml", &one);
+    let said = place.rtc(&["train", "tiny.rt", "--experiment", "one.yaml"]);
+    said.code(2)
+        .says("unknown field `max_step`; did you mean `max_steps`?\n")
+        .is_quiet_about("must say when the run ends");
     // Put right, every mistake goes, and no other comes.
     let right = text.replace("dve", "dev").replace("test: 0", "test: 2").replace("lr:", "learning_rate:");
     let right =
@@ -414,7 +442,9 @@ fn questions_about_a_file_end_somewhere() {
         )
     };
     place.write("squad.jsonl", &rows(&squad));
-    check(&["squad.jsonl"]).code(2).says("`--input context`").is_quiet_about("--label");
+    check(&["squad.jsonl"]).code(2).says("`--task sequences` with `--input context` and `--label question`");
+    let sequences = ["squad.jsonl", "--task", "sequences", "--input", "context", "--label", "question"];
+    place.rtc(&[&["task", "check"][..], &sequences].concat()).code(0);
     check(&["squad.jsonl", "--label", "id", "--answer", "class"]).code(2).says("a class of one row is not learned");
     // Columns without a name are left out.
     place.write(

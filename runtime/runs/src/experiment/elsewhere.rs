@@ -54,6 +54,12 @@ const OPTIONS: [(&[&str], &str); 5] = [
 /// The most places of a name that are listed.
 const MOST: usize = 3;
 
+/// The field of a block with the fields `known` that other programs name so.
+pub(super) fn own_field(name: &str, known: &[&str]) -> Option<&'static str> {
+    let (_, path) = SYNONYMS.iter().find(|(other, _)| *other == name)?;
+    path.rsplit('.').next().filter(|field| known.contains(field))
+}
+
 /// Says the place of a field that a block with the fields `known` does not have; nothing if the name is not known anywhere.
 pub(super) fn cure(name: &str, known: &[&str]) -> Option<String> {
     if let Some((path, field)) = name.rsplit_once('.') {

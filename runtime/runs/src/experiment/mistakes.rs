@@ -1,15 +1,17 @@
 //! All mistakes of an experiment at once.
 //!
-//! The YAML reader stops at the first mistake. Each one is put right, by a value of [`RIGHT`] or by leaving the field out, so that the
-//! reader finds the next one. The result of a repair is never returned: it finds further mistakes only.
+//! The YAML reader stops at the first mistake. Each one is put right, by the name that is meant, by a value of [`RIGHT`] or by leaving the
+//! field out, so that the reader finds the next one. The result of a repair is never returned: it finds further mistakes only.
 
 use serde_yaml::{Mapping, Value};
 
 use super::{Experiment, elsewhere};
-use rtc_task::error::hint;
+use rtc_task::error::suggest;
 
 /// The most mistakes that are reported at once.
 const MOST: usize = 20;
+/// The most names that are listed beside the one that is probably meant.
+const FEW: usize = 8;
 
 /// A right value of every required field.
 const RIGHT: &str = "{ task: { name: listops }, optimiser: { learning_rate: 0.1 }, schedule: { kind: constant }, \
@@ -19,6 +21,8 @@ const RIGHT: &str = "{ task: { name: listops }, optimiser: { learning_rate: 0.1 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Mistake {
     pub(super) path: Vec<String>,
+    /// The path of the field of the same block that an unknown one is meant to be.
+    meant: Option<Vec<String>>,
     pub(super) message: String,
 }
 
@@ -47,7 +51,10 @@ impl Repaired {
             let share_text = share.is_some().then(|| Value::from("10%"));
             mistake = share.unwrap_or(mistake);
             let path: Vec<&str> = mistake.path.iter().map(String::as_str).collect();
-            let is_right = repair(&mut fields, &path, share_text.as_ref().or_else(|| find(&right, &path)));
+            let is_right = match &mistake.meant {
+                Some(meant) => rename(&mut fields, &path, meant),
+                None => repair(&mut fields, &path, share_text.as_ref().or_else(|| find(&right, &path))),
+            };
             let is_new = !mistakes.iter().any(|known| known.covers(&mistake.path));
             mistakes.extend(Some(mistake).filter(|_| is_new));
             if !is_right || mistakes.len() >= MOST {
@@ -83,10 +90,25 @@ fn repair(fields: &mut Mapping, path: &[&str], right: Option<&Value>) -> bool {
     }
 }
 
+/// Gives the field at a path the last name of another path of the same block, or leaves it out where the block has that field.
+fn rename(fields: &mut Mapping, path: &[&str], meant: &[String]) -> bool {
+    match (path, meant) {
+        ([wrong], [right]) => {
+            let Some(value) = fields.remove(*wrong) else { return false };
+            fields.entry(right.as_str().into()).or_insert(value);
+            true
+        }
+        ([first, rest @ ..], [_, meant @ ..]) => {
+            fields.get_mut(*first).and_then(Value::as_mapping_mut).is_some_and(|block| rename(block, rest, meant))
+        }
+        _ => false,
+    }
+}
+
 impl Mistake {
-    /// Whether the mistake is about this field, or about the block that it is in.
+    /// Whether the mistake is about this field, under its name or another, or about the block that it is in.
     fn covers(&self, path: &[String]) -> bool {
-        path.starts_with(&self.path)
+        path.starts_with(&self.path) || self.meant.as_deref() == Some(path)
     }
 
     /// Explains an error of the YAML reader, which reads `path.to.block: what is wrong at line 1 column 2`.
@@ -97,19 +119,24 @@ impl Mistake {
         let keys = block.split(['.', '[']).filter(|key| !key.is_empty() && !key.ends_with(']'));
         let mut path: Vec<String> = keys.map(str::to_owned).collect();
         let quoted: Vec<&str> = message.split('`').skip(1).step_by(2).collect();
-        let Some((name, known)) = quoted.split_first() else { return Self { path, message } };
-        let near = if message.contains("unknown ") { hint(name, known) } else { String::new() };
+        let Some((name, known)) = quoted.split_first() else { return Self { path, meant: None, message } };
+        let near = if message.contains("unknown ") { suggest(name, known.iter().copied()) } else { None };
         let is_unknown = message.contains("unknown field");
-        let home = if near.is_empty() && is_unknown { elsewhere::cure(name, known) } else { None };
+        let home = if near.is_none() && is_unknown { elsewhere::cure(name, known) } else { None };
+        let own = near.or_else(|| elsewhere::own_field(name, known)).filter(|_| is_unknown);
+        let meant = own.map(|own| path.iter().cloned().chain([own.to_owned()]).collect());
         if is_unknown || message.contains("missing field") {
             path.push((*name).to_owned());
         }
-        let message = match home {
-            // The list of all fields of the block would hide the one of another block.
-            Some(cure) => format!("{}; {cure}", message.split(", expected ").next().unwrap_or(&message)),
-            None => format!("{message}{near}"),
+        let head = message.split(", expected ").next().unwrap_or(&message);
+        // The list of all fields of the block would hide the one that is meant.
+        let message = match (home, near) {
+            (Some(cure), _) => format!("{head}; {cure}"),
+            (None, Some(near)) if known.len() > FEW => format!("{head}; did you mean `{near}`?"),
+            (None, Some(near)) => format!("{head}; did you mean `{near}`? (known: {})", known.join(", ")),
+            (None, None) => message,
         };
-        Self { path, message }
+        Self { path, meant, message }
     }
 
     /// Explains a number in the place of a share or a file of `task.data`, if this is the mistake.
@@ -130,7 +157,7 @@ impl Mistake {
             None => format!("name a file, in quotation marks if its name is a number: `{split}: \"{number}\"`"),
         };
         let path = path.into_iter().chain([split]).map(str::to_owned).collect();
-        Some(Self { path, message: format!("task.data.{split}: got the number {number}: {cure}") })
+        Some(Self { path, meant: None, message: format!("task.data.{split}: got the number {number}: {cure}") })
     }
 }
 
