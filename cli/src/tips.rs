@@ -21,7 +21,7 @@ const OPTIONS: [(&[&str], &str); 12] = [
     (&["--name", "--run-name", "--run_name"], "--run NAME"),
 ];
 
-/// Commands as other programs name them, with what does it here.
+/// Commands as other programs name them, with the tip that names the one of rtc.
 const COMMANDS: [(&[&str], &str); 12] = [
     (
         &["run", "fit", "start", "learn", "pretrain", "resume", "continue"],
@@ -36,7 +36,7 @@ const COMMANDS: [(&[&str], &str); 12] = [
         "`rtc eval RUN` measures a trained model on splits of its task",
     ),
     (&["infer", "inference", "classify", "ask", "embed"], "`rtc predict RUN` asks a trained model"),
-    (&["sample", "write", "chat", "complete-text"], "`rtc generate RUN` lets a trained model write on"),
+    (&["sample", "write", "chat"], "`rtc generate RUN` lets a trained model write on"),
     (
         &["compare", "plot", "figure", "visualize", "visualise", "board", "dashboard", "tensorboard"],
         "`rtc report RUN ..` shows runs beside each other; `rtc diff A B` compares specs",
@@ -47,9 +47,9 @@ const COMMANDS: [(&[&str], &str); 12] = [
     ),
     (
         &["convert", "onnx", "save", "pack"],
-        "`rtc export RUN --format FORMAT -o PATH` writes a trained model for other programs",
+        "`rtc export RUN --format FORMAT --output PATH` writes a trained model for other programs",
     ),
-    (&["lint", "validate-spec", "parse"], "`rtc check SPEC` reports every problem in specs"),
+    (&["lint", "parse"], "`rtc check SPEC` reports every problem in specs"),
     (
         &["new", "init", "create", "edit"],
         "`rtc show NAME > my.rt` begins a spec, `rtc task check DATA --write my.yaml` an experiment",
@@ -163,7 +163,7 @@ impl<'a> RefusedArguments<'a> {
                 )
             })
         };
-        if has(self.command, "row") {
+        if has(self.command, "row") && !is_yaml(argument) {
             return Some(format!("`--row {argument}` names a row of the comparison"));
         }
         let takes = has(self.command, "experiment");

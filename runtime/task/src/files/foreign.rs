@@ -6,7 +6,7 @@ struct Foreign {
     endings: &'static [&'static str],
     /// Its first bytes, each kind's own; no text begins so.
     starts: &'static [&'static [u8]],
-    /// What it is and what to do, as a sentence.
+    /// The sentence that names the kind and the cure.
     cure: &'static str,
 }
 

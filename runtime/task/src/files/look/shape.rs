@@ -22,7 +22,7 @@ pub(super) struct LineStatistics {
     semicolons: usize,
     /// What stands behind the only semicolon, as far as it was counted.
     behind: BTreeSet<Vec<u8>>,
-    /// What stands behind the last comma of the first line, and of those below, as far as it was counted.
+    /// The text after the last comma of the first line, and of the lines below, as far as it was counted.
     last: Vec<u8>,
     lasts: BTreeSet<Vec<u8>>,
     /// The same in each line: each mark of [`MARKS`] outside of quotation marks, and words; nothing once two lines differ.
