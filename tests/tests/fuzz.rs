@@ -11,20 +11,34 @@ use std::cell::Cell;
 use std::fs;
 use std::io::Write;
 use std::path::{Path, PathBuf};
-use std::sync::Mutex;
+use std::sync::{LazyLock, Mutex};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::thread::{Builder, available_parallelism, current};
 use std::time::{Duration, Instant};
 
+use rtc_base::rng::Key;
 use rtc_tests::fuzz::{Corpus, TARGETS, Target};
 use rustix::time::{ClockId, clock_gettime};
 
 /// Number of inputs of every target in an ordinary test run.
 const INPUTS: u64 = 2_000;
 
-/// The longest time of the processor for an input: a second, which becomes two where another thread works on the same core.
-const BEARABLE: Duration = Duration::from_secs(2);
+/// The longest time of the processor for an input: that of so many draws, so that it is as much work on every machine. A slow one, or one
+/// whose cores other programs share, takes three times as long as a fast one for both.
+const BEARABLE_DRAWS: u64 = 1 << 28;
+
+static BEARABLE: LazyLock<Duration> = LazyLock::new(|| {
+    const PART: u64 = BEARABLE_DRAWS / 64;
+    let draw = || {
+        let start = own_time();
+        let mut draws = Key::new(3).draws();
+        assert!((0..PART).fold(0, |sum, _| sum ^ draws.below(1 << 32)) < 1 << 32);
+        own_time() - start
+    };
+    let least = (0..3).map(|_| draw()).fold(Duration::MAX, Duration::min);
+    least * (BEARABLE_DRAWS / PART) as u32
+});
 
 /// After so long an input never ends.
 const ENDLESS: Duration = Duration::from_secs(120);
@@ -139,8 +153,8 @@ fn fault(target: Target, title: &str, input: &[u8]) -> Option<String> {
                 Outcome::Panicked(_) | Outcome::Endless => ENDLESS,
             };
             // A busy processor doubles the time of a run now and then; the least of some is that of the input.
-            let least = if taken > BEARABLE { (0..RUNS).map(|_| again()).fold(taken, Duration::min) } else { taken };
-            (least > BEARABLE).then(|| format!("it takes {least:?} of the processor"))
+            let least = if taken > *BEARABLE { (0..RUNS).map(|_| again()).fold(taken, Duration::min) } else { taken };
+            (least > *BEARABLE).then(|| format!("it takes {least:?} of the processor, more than {:?}", *BEARABLE))
         }
     }
 }

@@ -139,13 +139,16 @@ fn meant<'a>(written: &str, candidates: &[&'a str]) -> Option<&'a str> {
 /// The candidate nearest to `written` in spelling.
 fn nearest<'a>(written: &str, candidates: Vec<&'a str>) -> Option<&'a str> {
     let small = written.to_lowercase();
-    let reach = match written.chars().count() {
+    let length = written.chars().count();
+    let reach = match length {
         0..=2 => 1,
         3..=5 => 2,
         _ => 3,
     };
     candidates
         .into_iter()
+        // Every letter too many is a change: what is so far in length need not be compared.
+        .filter(|name| name.chars().count().abs_diff(length) <= reach)
         // `ReLU` is `relu`, however many letters differ in their case.
         .map(|name| (distance(written, name).min(distance(&small, &name.to_lowercase())), name))
         .filter(|&(d, name)| d <= reach && d < name.chars().count())
