@@ -34,6 +34,7 @@ pub mod lower;
 pub mod pass;
 pub mod pipeline;
 pub mod plan;
+mod resolve;
 pub mod schema;
 pub mod source;
 pub mod spec;

@@ -8,6 +8,7 @@ mod text;
 use std::collections::BTreeMap;
 use std::fmt;
 
+pub use crate::resolve::NamedExpressions;
 pub use bindings::{bindings, equations, is_by_variant, statements, without_equations};
 pub use text::{hash, library, text, text_with_origins};
 
@@ -27,6 +28,8 @@ pub struct Spec {
     pub doc: String,
     /// The `model` block itself: its fields (`dropout`, ...) and its statements in order.
     pub root: Block,
+    /// The masks, biases and constants of the files, which equations read by name.
+    pub named: Arc<NamedExpressions>,
 }
 
 /// One statement of the spec with all its fields filled in.

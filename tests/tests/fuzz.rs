@@ -11,9 +11,9 @@ use std::cell::Cell;
 use std::fs;
 use std::io::Write;
 use std::path::{Path, PathBuf};
-use std::sync::{LazyLock, Mutex};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{RecvTimeoutError, channel};
+use std::sync::{LazyLock, Mutex};
 use std::thread::{Builder, available_parallelism, current};
 use std::time::{Duration, Instant};
 

@@ -6,14 +6,14 @@ use std::sync::Arc;
 
 use super::derive::{Base, derive};
 use super::expand::{Author, StatementTree};
-use super::items::{DefinedItems, NamedExpression};
-use super::resolve::{CONSTANT, Resolver};
-use super::scope::{NameBinding, ScopeId, Scopes};
+use super::items::DefinedItems;
 use super::size;
 use crate::define::{self, EQUATIONS};
 use crate::diag::{Diagnostic, Kind, Problems, closest, did_you_mean, list};
-use crate::expr::Expr;
+use crate::expr::{Expr, Var};
 use crate::feature::{self, Feature, Site};
+use crate::resolve::{CONSTANT, Resolver};
+use crate::resolve::{NameBinding, ScopeId, Scopes};
 use crate::schema::{Catalog, Children};
 use crate::source::Span;
 use crate::spec::{Block, Origin};
@@ -225,7 +225,7 @@ impl StatementBuilder<'_, '_> {
     /// Reports constants and parameters that an equation of a step would bind again: they would have their old value in the next one.
     fn rebound_constants(&mut self, equation: &ast::Equation, scope: ScopeId) {
         for name in &equation.names {
-            let constant = matches!(self.items.definition(&name.text), Some(NamedExpression::Let(_)));
+            let constant = self.items.named().is_constant(&name.text);
             if constant || self.scopes.find(scope, &name.text).is_some() {
                 let message = format!("`{}` is a constant outside", name.text);
                 let diagnostic = Diagnostic::new(Kind::RebindsOuter, name.span, message);
@@ -239,7 +239,12 @@ impl StatementBuilder<'_, '_> {
     fn constants(&mut self, expr: &mut ast::ExprSyntax, scope: ScopeId, bound: &BTreeSet<String>) {
         match &mut expr.kind {
             ExprKind::Name(name) if !bound.contains(name) => {
-                let constant = matches!(self.items.definition(name), Some(NamedExpression::Let(_)));
+                let constant = self.items.named().is_constant(name);
+                let named = self.items.named();
+                let of_pairs = |name: &str| {
+                    let seen = [Var::I, Var::J, Var::Head, Var::Length].into_iter().any(|var| var.name() == name);
+                    seen || named.find(name).is_some() && !named.is_constant(name)
+                };
                 match self.scopes.find(scope, name).cloned() {
                     Some(NameBinding::Written(value, outer)) if value.as_name().is_some() => {
                         // A name that stands for nothing is reported where it is written.
@@ -247,15 +252,17 @@ impl StatementBuilder<'_, '_> {
                         self.constants(&mut value, outer, &BTreeSet::new());
                         *expr = value;
                     }
-                    // A size of the model is known where the equation is worked out.
-                    Some(NameBinding::Written(value, outer)) if self.reads_sizes(&value, outer) => {
+                    // A size of the model, or what a mask or a bias sees, is known where the equation is worked out.
+                    Some(NameBinding::Written(value, outer))
+                        if self.reads(&value, outer, &define::is_size) || self.reads(&value, outer, &of_pairs) =>
+                    {
                         let mut value = value;
                         self.constants(&mut value, outer, &BTreeSet::new());
                         expr.kind = ExprKind::Group(Box::new(value));
                     }
                     None if !constant => {}
                     _ => {
-                        let mut resolver = Resolver::new(self.items, self.scopes, self.problems, CONSTANT);
+                        let mut resolver = Resolver::new(self.items.named(), self.scopes, self.problems, CONSTANT);
                         match resolver.expression(expr, scope).map(|typed| typed.expr) {
                             Some(Expr::Int(v)) => expr.kind = ExprKind::Int(v),
                             Some(Expr::Float(v)) => expr.kind = ExprKind::Float(v),
@@ -279,14 +286,14 @@ impl StatementBuilder<'_, '_> {
         }
     }
 
-    /// Whether an expression, or one that a name in it stands for, reads a size of the model.
-    fn reads_sizes(&self, expr: &ast::ExprSyntax, scope: ScopeId) -> bool {
+    /// Whether an expression, or one that a name in it stands for, reads a name of this kind.
+    fn reads(&self, expr: &ast::ExprSyntax, scope: ScopeId, kind: &dyn Fn(&str) -> bool) -> bool {
         let mut names = vec![];
         define::read_names(expr, &mut |name| names.push(name.text.clone()));
         names.iter().any(|name| match self.scopes.find(scope, name) {
-            Some(NameBinding::Written(value, outer)) => self.reads_sizes(value, *outer),
+            Some(NameBinding::Written(value, outer)) => self.reads(value, *outer, kind),
             Some(NameBinding::Resolved(_)) => false,
-            None => define::is_size(name),
+            None => kind(name),
         })
     }
 

@@ -10,10 +10,10 @@ pub(super) use bindings::OLD;
 
 use super::expand::{self, Author, COPIES, StatementTree, TreeField, is_counted};
 use super::items::DefinedItems;
-use super::scope::{NameBinding, ScopeId, Scopes};
 use crate::define::{self, Definition, STATE};
 use crate::diag::{Diagnostic, Kind, Problems, closest, did_you_mean, list};
 use crate::feature;
+use crate::resolve::{NameBinding, ScopeId, Scopes};
 use crate::schema::{Default, TIED};
 use crate::source::Span;
 use crate::syntax::ast;
@@ -446,7 +446,7 @@ impl Editor<'_, '_> {
         let name = &binding.name.text;
         if let Some(scope) = tree.lets.get(name) {
             self.scopes.rebind(*scope, binding.value.clone());
-        } else if let Some(super::items::NamedExpression::Let(_)) = self.items.definition(name) {
+        } else if self.items.named().is_constant(name) {
             self.scopes.globals.insert(name.clone(), binding.value.clone());
         } else {
             let message = format!("there is no constant `{name}` to replace");

@@ -7,11 +7,11 @@ use std::slice::SliceIndex;
 use std::sync::Arc;
 
 use super::items::{DefinedItems, Model, refuse_reserved};
-use super::scope::{NameBinding, ScopeId, Scopes};
 use super::write_out;
 use crate::define::EQUATIONS;
 use crate::diag::{Diagnostic, Kind, Problems};
 use crate::feature::{self, Feature};
+use crate::resolve::{NameBinding, ScopeId, Scopes};
 use crate::schema::{Children, FOLDING};
 use crate::source::Span;
 use crate::syntax::{MAX_NESTING, ast};

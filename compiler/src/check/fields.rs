@@ -5,13 +5,13 @@ use std::sync::Arc;
 
 use super::build::{StatementBuilder, origin};
 use super::expand::{self, Author, COPIES, StatementTree, TreeField, is_counted};
-use super::resolve::{Allowed, BIAS, CONSTANT, DEPTH, ExpressionType, MASK, Resolver, Typed};
-use super::scope::{NameBinding, ScopeId};
 use crate::define;
 use crate::diag::{Diagnostic, Kind, closest, did_you_mean, list};
 use crate::expr::{Expr, most};
 use crate::feature::{self, Feature};
 use crate::ir::pointwise::{ACTIVATIONS, Pointwise};
+use crate::resolve::{Allowed, BIAS, CONSTANT, DEPTH, ExpressionType, MASK, Resolver, Typed};
+use crate::resolve::{NameBinding, ScopeId};
 use crate::schema::{Default, FieldKind, StatementField, Text, Words};
 use crate::source::Span;
 use crate::spec::{FieldValue, Origin, Setting};
@@ -163,7 +163,7 @@ impl StatementBuilder<'_, '_> {
     /// A number that is known now.
     fn constant(&mut self, field: &StatementField, expr: &ast::ExprSyntax, scope: ScopeId) -> Option<Typed> {
         if let Some(name) = expr.as_name() {
-            let known = self.scopes.find(scope, &name.text).is_some() || self.items.definition(&name.text).is_some();
+            let known = self.scopes.find(scope, &name.text).is_some() || self.items.named().find(&name.text).is_some();
             if !known {
                 return self.wrong(field, expr.span, "this is a word that stands for no number");
             }
@@ -270,18 +270,8 @@ impl StatementBuilder<'_, '_> {
                 return self.wrong(field, expr.span, cure);
             }
         }
-        let typed = self.resolve(expr, scope, allowed)?;
-        if is_mask != (typed.ty == ExpressionType::Bool) {
-            let (kind, message, label) = match is_mask {
-                true => (Kind::MaskNotBoolean, "a mask must be true or false", "this is a number"),
-                false => (Kind::BiasNotNumber, "a bias must be a number", "this is true or false"),
-            };
-            return self.problems.fail(Diagnostic::new(kind, expr.span, message).label(label));
-        }
-        if is_mask && typed.expr.is_learned() {
-            return self.wrong(field, expr.span, "a mask can't hold `learn`");
-        }
-        Some(FieldValue::Expr(typed.expr))
+        let mut resolver = Resolver::new(self.items.named(), self.scopes, self.problems, allowed);
+        resolver.of_pairs(field, expr, scope).map(FieldValue::Expr)
     }
 
     fn depth(&mut self, field: &StatementField, expr: &ast::ExprSyntax, scope: ScopeId) -> Option<FieldValue> {
@@ -309,7 +299,7 @@ impl StatementBuilder<'_, '_> {
     }
 
     fn resolve(&mut self, expr: &ast::ExprSyntax, scope: ScopeId, allowed: Allowed) -> Option<Typed> {
-        Resolver::new(self.items, self.scopes, self.problems, allowed).expression(expr, scope)
+        Resolver::new(self.items.named(), self.scopes, self.problems, allowed).expression(expr, scope)
     }
 
     fn wrong<T>(&mut self, field: &StatementField, span: Span, label: &str) -> Option<T> {

@@ -9,6 +9,7 @@ use crate::define::{Definition, Features};
 use crate::diag::{Diagnostic, Kind, Problems, did_you_mean};
 use crate::expr::{Func, Var};
 use crate::feature::{self, Feature};
+use crate::resolve::{NamedExpression, NamedExpressions};
 use crate::source::Span;
 use crate::syntax::ast;
 
@@ -20,7 +21,7 @@ pub(super) struct DefinedItems<'a> {
     variants: BTreeMap<(String, String), Variant<'a>>,
     /// The definitions that are written out where they are applied.
     written_out: BTreeMap<&'a str, &'a ast::Def>,
-    definitions: BTreeMap<&'a str, NamedExpression<'a>>,
+    named: NamedExpressions,
     /// The definitions with equations.
     features: Features,
 }
@@ -41,24 +42,6 @@ pub(super) struct Variant<'a> {
     base: &'a ast::FullName,
     pub(super) edits: &'a [ast::Edit],
     doc: &'a str,
-}
-
-/// The definition of a name that may stand in an expression.
-#[derive(Clone, Copy)]
-pub(super) enum NamedExpression<'a> {
-    /// A constant.
-    Let(&'a ast::Let),
-    /// A mask or bias.
-    Function(&'a ast::FunctionItem),
-}
-
-impl NamedExpression<'_> {
-    fn name(&self) -> &ast::Name {
-        match self {
-            Self::Let(binding) => &binding.name,
-            Self::Function(function) => &function.name,
-        }
-    }
 }
 
 /// A model with the variants that make it, the innermost first.
@@ -108,11 +91,11 @@ impl<'a> DefinedItems<'a> {
     fn add(&mut self, item: &'a ast::FileItem, problems: &mut Problems) {
         match &item.kind {
             ast::ItemKind::Use { .. } | ast::ItemKind::Def(_) => {}
-            ast::ItemKind::Let(binding) => self.define(NamedExpression::Let(binding), problems),
+            ast::ItemKind::Let(binding) => self.define(NamedExpression::Let(binding.clone()), problems),
             ast::ItemKind::Function(function) => {
                 function.params.iter().flatten().for_each(|p| refuse_reserved(p, problems));
                 distinct(function.params.as_deref().unwrap_or(&[]), problems);
-                self.define(NamedExpression::Function(function), problems);
+                self.define(NamedExpression::Function(function.clone()), problems);
             }
             ast::ItemKind::Model { name, body } => match self.models.get(&name.text()) {
                 Some(first) => duplicate("model", &name.text(), name.span(), first.name.span(), problems),
@@ -133,17 +116,11 @@ impl<'a> DefinedItems<'a> {
         }
     }
 
-    fn define(&mut self, definition: NamedExpression<'a>, problems: &mut Problems) {
-        let name: &'a ast::Name = match definition {
-            NamedExpression::Let(binding) => &binding.name,
-            NamedExpression::Function(function) => &function.name,
-        };
-        refuse_reserved(name, problems);
-        match self.definitions.get(name.text.as_str()) {
-            Some(first) => duplicate("name", &name.text, name.span, first.name().span, problems),
-            None => {
-                self.definitions.insert(&name.text, definition);
-            }
+    fn define(&mut self, definition: NamedExpression, problems: &mut Problems) {
+        let name = definition.name().clone();
+        refuse_reserved(&name, problems);
+        if let Some(first) = self.named.define(definition) {
+            duplicate("name", &name.text, name.span, first.name().span, problems);
         }
     }
 
@@ -263,22 +240,9 @@ impl<'a> DefinedItems<'a> {
         all.find(|definition| definition.name() == name)
     }
 
-    /// What a name in an expression stands for.
-    pub(super) fn definition(&self, name: &str) -> Option<NamedExpression<'a>> {
-        self.definitions.get(name).copied()
-    }
-
-    /// The names that expressions may use.
-    pub(super) fn definition_names(&self) -> impl Iterator<Item = &str> {
-        self.definitions.keys().copied()
-    }
-
-    /// All masks and biases.
-    pub(super) fn functions(&self) -> impl Iterator<Item = &'a ast::FunctionItem> + '_ {
-        self.definitions.values().filter_map(|d| match d {
-            NamedExpression::Function(function) => Some(*function),
-            NamedExpression::Let(_) => None,
-        })
+    /// Masks, biases and constants.
+    pub(super) fn named(&self) -> &NamedExpressions {
+        &self.named
     }
 }
 

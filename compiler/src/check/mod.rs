@@ -13,8 +13,6 @@ mod expand;
 mod fields;
 mod items;
 mod load;
-mod resolve;
-mod scope;
 mod size;
 mod uses;
 mod write_out;
@@ -27,16 +25,18 @@ pub mod limits {
     pub use super::MAX_EDITS;
     pub use super::expand::MAX_ELEMENTS;
     pub use super::load::MAX_FILES;
-    pub use super::resolve::{MAX_DEPTH, MAX_NODES};
     pub use super::size::{MAX_COPIED, MAX_STEPS, MAX_WALKED};
+    pub use crate::resolve::{MAX_DEPTH, MAX_NODES};
 }
 
 use std::collections::BTreeSet;
 use std::ops::Range;
+use std::sync::Arc;
 
 use crate::define;
 use crate::diag::{Diagnostic, Kind, Problems, did_you_mean, list};
 use crate::lower::{self, Binding};
+use crate::resolve::{ATTENTION, Resolver, Scopes};
 use crate::schema::Catalog;
 use crate::source::{Source, SourceId, Sources, Span};
 use crate::spec::Spec;
@@ -246,7 +246,7 @@ fn with_items(
     catalog: &Catalog,
     problems: &mut Problems,
 ) -> Option<Spec> {
-    let mut scopes = scope::Scopes::default();
+    let mut scopes = Scopes::default();
     let mut tree = expand::model(items, target.model, &mut scopes, problems)?;
     let before = edit::unread::unread(&tree);
     let mut edits = target.variants.iter().flat_map(|v| v.edits);
@@ -262,7 +262,8 @@ fn with_items(
     if root.any(&define::broken) {
         return None;
     }
-    let spec = Spec { name: target.name.clone(), doc: target.doc.clone(), root };
+    let named = Arc::new(items.named().edited(&scopes.globals));
+    let spec = Spec { name: target.name.clone(), doc: target.doc.clone(), root, named };
     let complete = items.features().next().is_some() || spec.root.any(&|block| block.feature.definition().is_some());
     if complete && !problems.has_errors() {
         problems.extend(lower::check(&spec, &Binding::from(catalog)));
@@ -276,7 +277,7 @@ fn apply_edits(
     target: &TargetModel<'_>,
     (overrides, done): (&[Edited], &BTreeSet<Span>),
     tree: &mut expand::StatementTree,
-    (scopes, problems): (&mut scope::Scopes, &mut Problems),
+    (scopes, problems): (&mut Scopes, &mut Problems),
 ) -> Vec<edit::PathName> {
     let mut editor = edit::Editor { items, scopes, problems, named: vec![] };
     for variant in &target.variants {
@@ -295,9 +296,9 @@ fn apply_edits(
 
 /// Checks the definitions that have no parameters, used or not.
 fn check_definitions(items: &DefinedItems<'_>, problems: &mut Problems) {
-    let mut scopes = scope::Scopes::default();
-    for function in items.functions().filter(|f| f.params.as_ref().is_none_or(Vec::is_empty)) {
-        resolve::Resolver::new(items, &mut scopes, problems, resolve::ATTENTION).function(function);
+    let mut scopes = Scopes::default();
+    for function in items.named().functions().filter(|f| f.params.as_ref().is_none_or(Vec::is_empty)) {
+        Resolver::new(items.named(), &mut scopes, problems, ATTENTION).function(function);
     }
 }
 

@@ -9,11 +9,11 @@ use std::slice::from_ref;
 use super::build::joined;
 use super::edit::{OLD, PathName, definitions};
 use super::expand::{self, StatementTree};
-use super::items::{DefinedItems, NamedExpression, TargetModel};
-use super::scope::{NameBinding, ScopeId, Scopes};
+use super::items::{DefinedItems, TargetModel};
 use super::{MAX_EDITS, apply_edits};
 use crate::define::{self, Knows, STATE, read_bindings};
 use crate::diag::Problems;
+use crate::resolve::{NameBinding, ScopeId, Scopes};
 use crate::source::Span;
 use crate::syntax::ast::{self, DefElement, EquationForm, ExprSyntax, Name};
 
@@ -230,7 +230,7 @@ impl BodyReader<'_, '_> {
             let NameBinding::Written(value, outer) = bound else { return None };
             (name, scope) = (value.as_name()?, *outer);
         }
-        let is_constant = matches!(self.items.definition(&name.text), Some(NamedExpression::Let(_)));
+        let is_constant = self.items.named().is_constant(&name.text);
         (!is_constant).then_some(name)
     }
 }

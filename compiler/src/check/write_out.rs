@@ -9,11 +9,11 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::expand::{Expander, StatementTree};
 use super::items::distinct;
-use super::resolve::wrong_arity;
-use super::scope::{NameBinding, ScopeId};
 use crate::define::{read_names, read_values};
 use crate::diag::{Diagnostic, Kind, Problems, did_you_mean, list};
 use crate::expr::BinaryOp;
+use crate::resolve::wrong_arity;
+use crate::resolve::{NameBinding, ScopeId};
 use crate::schema::FieldKind;
 use crate::source::Span;
 use crate::syntax::MAX_NESTING;

@@ -11,6 +11,7 @@ mod application;
 mod arithmetic;
 mod bodies;
 mod choice;
+mod pairs;
 mod settings;
 mod steps;
 mod streams;
@@ -706,6 +707,9 @@ impl<'e, 'l> Eval<'e, 'l> {
             Some(FieldValue::Float(v)) => ExpressionValue::Constant(Constant::Float(*v)),
             Some(FieldValue::Truth(v)) => ExpressionValue::Constant(Constant::Truth(*v)),
             Some(FieldValue::Function(inner)) => ExpressionValue::Function(FunctionValue::Block(inner.clone())),
+            Some(value @ (FieldValue::Expr(_) | FieldValue::Word(_))) if field.kind == FieldKind::Bias => {
+                ExpressionValue::Bias(value.clone())
+            }
             Some(value @ FieldValue::Expr(_)) => ExpressionValue::Mask(value.clone()),
             Some(value @ FieldValue::Word(word)) => match &field.kind {
                 FieldKind::Word(words) => ExpressionValue::Constant(Constant::Word(word.clone(), words.clone())),

@@ -186,6 +186,8 @@ pub(crate) enum ExpressionValue {
     Size(Dim),
     /// The value of a `mask` setting.
     Mask(crate::spec::FieldValue),
+    /// The value of a `bias` setting.
+    Bias(crate::spec::FieldValue),
     Function(FunctionValue),
     /// The mean of an array over the answers of the batch, not taken yet.
     Average(EquationArray),
@@ -223,6 +225,7 @@ impl ExpressionValue {
             Self::Constant(constant) => constant.describe(),
             Self::Size(_) => "a number that the task sets".to_owned(),
             Self::Mask(_) => "a mask".to_owned(),
+            Self::Bias(_) => "a bias".to_owned(),
             Self::Function(function) => format!("the function `{}`", function.name()),
             Self::Average(x) => format!("the average of {}", x.describe()),
             Self::Step(_) => "the number of a step".to_owned(),

@@ -94,7 +94,7 @@ fn decides(def: &ast::Def) -> bool {
 }
 
 /// The kinds of settings.
-pub const KINDS: [&str; 7] = ["int", "number", "probability", "bool", "word", "fn", "mask"];
+pub const KINDS: [&str; 8] = ["int", "number", "probability", "bool", "word", "fn", "mask", "bias"];
 
 /// How many definitions of a file may stand on each other.
 const HIGHEST: usize = 256;
@@ -105,6 +105,16 @@ impl Definition {
         self.def.elements.iter().filter_map(|element| match element {
             DefElement::Equation(equation) => Some(equation),
             _ => None,
+        })
+    }
+
+    /// All expressions that it is made of, but the defaults of settings.
+    pub(crate) fn values(&self) -> impl Iterator<Item = &ast::ExprSyntax> {
+        self.def.elements.iter().flat_map(|element| match element {
+            DefElement::Let(binding) => std::slice::from_ref(&binding.value),
+            DefElement::Equation(equation) => std::slice::from_ref(&equation.value),
+            DefElement::Out(values, _) => values,
+            DefElement::Setting(_) | DefElement::Statement(_) => &[],
         })
     }
 
@@ -321,13 +331,18 @@ impl Features {
             library,
             defs: vec![],
             named: BTreeMap::new(),
+            of_pairs: BTreeSet::new(),
             problems,
             built: Self::default(),
             active: vec![],
         };
         for item in items {
-            if let ItemKind::Def(def) = &item.kind {
-                builder.add(item, def);
+            match &item.kind {
+                ItemKind::Def(def) => builder.add(item, def),
+                ItemKind::Let(ast::Let { name, .. }) | ItemKind::Function(ast::FunctionItem { name, .. }) => {
+                    builder.of_pairs.insert(&name.text);
+                }
+                ItemKind::Use { .. } | ItemKind::Model { .. } | ItemKind::Variant { .. } => {}
             }
         }
         for n in 0..builder.defs.len() {
@@ -358,6 +373,8 @@ struct DefinitionBuilder<'b, 'i> {
     defs: Vec<WrittenDefinition<'i>>,
     /// Those that are no variant of a slot, by their names: equations apply them.
     named: BTreeMap<String, usize>,
+    /// The masks, biases and constants.
+    of_pairs: BTreeSet<&'i str>,
     problems: &'b mut Problems,
     built: Features,
     /// The definitions being built, each applied by the one before it.
@@ -467,7 +484,7 @@ impl<'i> DefinitionBuilder<'_, 'i> {
             self.too_high(def);
             (uses, height) = (BTreeMap::new(), 1);
         } else {
-            names::check(def, slot, &uses, (self.slots, &self.named), self.problems);
+            names::check(def, slot, &uses, (self.slots, &self.named, &self.of_pairs), self.problems);
         }
         let cyclic = applied.iter().any(|name| self.named.contains_key(name) && !uses.contains_key(name));
         let broken = cyclic || self.problems.len() > found || uses.values().any(is_broken);
@@ -570,6 +587,7 @@ impl<'i> DefinitionBuilder<'_, 'i> {
             ("bool", []) => plain(FieldKind::Truth, Bounds::ANY),
             ("fn", []) => plain(FieldKind::Function, Bounds::ANY),
             ("mask", []) => plain(FieldKind::Mask, Bounds::ANY),
+            ("bias", []) => plain(FieldKind::Bias, Bounds::ANY),
             ("word", []) => wrong(self, "`word` needs its words".to_owned(), "as in `word(pre, post)`"),
             ("word", words) => {
                 let names: Option<Vec<String>> = words.iter().map(|w| w.as_name().map(|n| n.text)).collect();
@@ -633,6 +651,7 @@ impl<'i> DefinitionBuilder<'_, 'i> {
             }
             (FieldKind::Mask, Some(name)) if ["past", "all"].contains(&&*name) => Some(Default::Word(name.into())),
             (FieldKind::Mask, _) => wrong(self, "a default is `past` or `all`"),
+            (FieldKind::Bias, _) => wrong(self, "a default is `none`"),
             (FieldKind::Function, Some(name)) if Pointwise::named(&name).is_some_and(Pointwise::is_activation) => {
                 Some(Default::Word(name.into()))
             }

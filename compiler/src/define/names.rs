@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use super::{STATE, constant, words};
 use crate::diag::{Diagnostic, Kind, Problems, did_you_mean, list, same_meaning};
-use crate::expr::BinaryOp;
+use crate::expr::{BinaryOp, Var};
 use crate::feature::{Feature, Slot};
 use crate::ir::pointwise::Pointwise;
 use crate::source::Span;
@@ -102,7 +102,7 @@ pub(super) fn applied(def: &Def) -> BTreeSet<String> {
             every(value, &mut |name, how| {
                 // A word of a setting that is called as the definition is no application of it.
                 let own = matches!(how, NameUse::Word | NameUse::Position) && name.text == def.name.text;
-                if how == NameUse::Function || !own && !bound.contains(name.text.as_str()) {
+                if how.is_function() || !own && !bound.contains(name.text.as_str()) {
                     names.insert(name.text.clone());
                 }
             });
@@ -115,7 +115,7 @@ pub(super) fn applied(def: &Def) -> BTreeSet<String> {
 /// Every name that an expression reads as a value.
 pub(crate) fn read_values(expr: &ExprSyntax, found: &mut impl FnMut(&Name)) {
     every(expr, &mut |name, how| {
-        if how != NameUse::Function {
+        if !how.is_function() {
             found(name);
         }
     });
@@ -130,7 +130,7 @@ pub(crate) fn read_names(expr: &ExprSyntax, found: &mut impl FnMut(&Name)) {
 pub(crate) fn read_bindings(expr: &ExprSyntax, found: &mut impl FnMut(&Name, bool)) {
     every(expr, &mut |name, how| {
         if how != NameUse::Position {
-            found(name, how == NameUse::Function);
+            found(name, how.is_function());
         }
     });
 }
@@ -146,6 +146,20 @@ enum NameUse {
     Word,
     /// As the second argument of `at`, which is always a word.
     Position,
+    /// As a value in a larger expression of a setting, which may be a mask or a bias: they read positions, too, and what files name.
+    OfPairs,
+    /// As a function that is applied there.
+    PairFunction,
+}
+
+impl NameUse {
+    fn is_function(self) -> bool {
+        matches!(self, Self::Function | Self::PairFunction)
+    }
+
+    fn is_of_pairs(self) -> bool {
+        matches!(self, Self::OfPairs | Self::PairFunction)
+    }
 }
 
 /// Every name that an expression reads.
@@ -153,7 +167,7 @@ fn every(expr: &ExprSyntax, found: &mut impl FnMut(&Name, NameUse)) {
     read(expr, NameUse::Value, found);
 }
 
-fn read(expr: &ExprSyntax, how: NameUse, found: &mut impl FnMut(&Name, NameUse)) {
+fn read(expr: &ExprSyntax, how: NameUse, found: &mut dyn FnMut(&Name, NameUse)) {
     match &expr.kind {
         ExprKind::Int(_) | ExprKind::Float(_) | ExprKind::Bool(_) | ExprKind::Old(_) => {}
         ExprKind::Name(text) => found(&Name { text: text.clone(), span: expr.span }, how),
@@ -186,11 +200,20 @@ fn read(expr: &ExprSyntax, how: NameUse, found: &mut impl FnMut(&Name, NameUse))
     }
 }
 
-fn settings(body: &BodySyntax, found: &mut impl FnMut(&Name, NameUse)) {
+fn settings(body: &BodySyntax, found: &mut dyn FnMut(&Name, NameUse)) {
     for element in &body.elements {
         let BodyElement::Field(field) = element else { continue };
         match &field.value {
-            ValueSyntax::Expr(expr) => read(expr, NameUse::Word, found),
+            ValueSyntax::Expr(expr) => read(expr, NameUse::Word, &mut |name, how| {
+                found(
+                    name,
+                    match how {
+                        NameUse::Value => NameUse::OfPairs,
+                        NameUse::Function => NameUse::PairFunction,
+                        how => how,
+                    },
+                );
+            }),
             ValueSyntax::Structured(name, body) => {
                 found(name, NameUse::Function);
                 settings(body, found);
@@ -204,11 +227,11 @@ pub(super) fn check(
     def: &Def,
     slot: Option<&Slot>,
     uses: &BTreeMap<String, Arc<Feature>>,
-    (slots, own): (&[Slot], &BTreeMap<String, usize>),
+    (slots, own, of_pairs): (&[Slot], &BTreeMap<String, usize>, &BTreeSet<&str>),
     problems: &mut Problems,
 ) {
     let functions = functions(uses, slots);
-    let mut checker = NameChecker { def, functions, own, slots, problems, known: BTreeMap::new() };
+    let mut checker = NameChecker { def, functions, own, slots, of_pairs, problems, known: BTreeMap::new() };
     checker.values(slot);
     let mut out = None;
     for element in &def.elements {
@@ -347,6 +370,8 @@ struct NameChecker<'c> {
     /// The names of all definitions of the files: one that is applied through itself has been reported.
     own: &'c BTreeMap<String, usize>,
     slots: &'c [Slot],
+    /// The names of masks, biases and constants of the files.
+    of_pairs: &'c BTreeSet<&'c str>,
     problems: &'c mut Problems,
     /// What is bound so far, and where first.
     known: BTreeMap<String, Span>,
@@ -465,8 +490,11 @@ impl NameChecker<'_> {
         let mut missing = vec![];
         let steps = self.has_steps();
         read(expr, how, &mut |name, how| {
+            let of_pairs = how.is_of_pairs()
+                && (Var::ALL.iter().any(|var| var.name() == name.text) || self.of_pairs.contains(name.text.as_str()));
             let given = match how {
-                NameUse::Function => steps && name.text == "last",
+                _ if of_pairs => true,
+                NameUse::Function | NameUse::PairFunction => steps && name.text == "last",
                 _ => MODEL.contains(&&*name.text) || name.text == LENGTH || steps && name.text == "step",
             };
             let bound = self.known.contains_key(&name.text) || given;
@@ -495,8 +523,12 @@ impl NameChecker<'_> {
             let is_statement = self.slots.iter().any(|slot| slot.name == name.text);
             let own = self.known.keys().map(String::as_str);
             let functions = self.functions.iter().copied().chain(self.own.keys().map(String::as_str));
+            let of_pairs = self.of_pairs.iter().copied().filter(|_| how.is_of_pairs());
+            let own = own.chain(of_pairs);
             let diagnostic = match how {
-                NameUse::Function => unknown(&name.text, name.span, is_statement, functions.chain(own)),
+                NameUse::Function | NameUse::PairFunction => {
+                    unknown(&name.text, name.span, is_statement, functions.chain(own))
+                }
                 _ => unknown_value(&name.text, name.span, is_statement, own, || {
                     let values = list(self.def.values.iter().map(|value| value.text.as_str()), "and");
                     let are = if self.def.values.len() == 1 { "value of `{}` is" } else { "values of `{}` are" };
@@ -508,7 +540,7 @@ impl NameChecker<'_> {
     }
 
     fn is_function(&self, name: &str, how: NameUse) -> bool {
-        let constant = constant::is_function(name) && how == NameUse::Function;
+        let constant = constant::is_function(name) && how.is_function();
         constant || self.functions.contains(name) || self.own.contains_key(name)
     }
 }

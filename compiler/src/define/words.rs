@@ -10,7 +10,7 @@ use super::eval::{Application, Eval, NUMBERS};
 use super::item::{ArrayAxis, EquationArray, ExpressionValue};
 use super::{losses, streams};
 use crate::diag::{Diagnostic, Kind, did_you_mean};
-use crate::expr::Var;
+use crate::expr::{Expr, Var};
 use crate::feature::{Feature, Lowering, attended, dot_product, stops};
 use crate::ir::attribute::{self, At, Attrs, Discretisation, Layout, Reduction, Side, Sight};
 use crate::ir::graph::{INPUTS, InvalidNode, Value};
@@ -22,7 +22,7 @@ use crate::schema::{
     of_kind, optional_word, word,
 };
 use crate::source::Span;
-use crate::spec::{Block, FieldValue};
+use crate::spec::{Block, FieldValue, Origin};
 use crate::syntax::ast::ExprSyntax;
 
 /// The function that puts a word into the graph.
@@ -886,10 +886,20 @@ fn attends(e: &mut Eval<'_, '_>, c: &Application<'_>, n: usize) -> Option<(Equat
 
 /// Reports a rule over several settings of attention with heads of a width that is broken.
 fn attention_rules(e: &mut Eval<'_, '_>, c: &Application<'_>, width: usize) -> Option<()> {
-    match crate::feature::broken_attention(&c.block, width) {
-        Some((field, kind, message, _)) => e.fail(kind, c.span, message, format!("see `{field}`")),
-        None => Some(()),
+    if let Some((field, kind, message, _)) = crate::feature::broken_attention(&c.block, width) {
+        return e.fail(kind, c.span, message, format!("see `{field}`"));
     }
+    let place = |field: &str| match c.block.fields.get(field).map(|setting| &setting.origin) {
+        Some(Origin::Written(span)) => *span,
+        _ => c.span,
+    };
+    let most = e.l.steps.as_ref().and_then(|steps| steps.number().most).map(|steps| Expr::Int(steps as i64));
+    let faults = crate::feature::bias_faults(&c.block, most.as_ref(), &place);
+    let found = faults.len();
+    for diagnostic in faults {
+        let _: Option<()> = e.report(diagnostic);
+    }
+    (found == 0).then_some(())
 }
 
 fn attention(e: &mut Eval<'_, '_>, c: &Application<'_>) -> Option<ExpressionValue> {

@@ -1,6 +1,7 @@
 //! The context of lowering: where nodes go, what they are called, what the task is.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use super::recurrence::BodyAdditions;
 use super::starts::{LinearInit, Starts};
@@ -13,7 +14,7 @@ use crate::ir::ops::Op;
 use crate::ir::pointwise::{self, Pointwise, Scalar};
 use crate::ir::types::{Attr, CLASSES, Dim, Type};
 use crate::schema::{Catalog, Objective};
-use crate::spec::Block;
+use crate::spec::{Block, NamedExpressions, Spec};
 
 /// What the compiler knows of the task; sizes stay symbolic without one.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -107,6 +108,8 @@ pub(crate) struct Lower<'a> {
     region: RegionId,
     path: Vec<String>,
     binding: &'a Binding,
+    /// The masks, biases and constants of the files.
+    pub(crate) named: Arc<NamedExpressions>,
     /// The parameters so far, by name.
     params: BTreeMap<String, Value>,
     /// The inputs besides the tokens, by name.
@@ -169,12 +172,13 @@ pub(crate) struct Lower<'a> {
 
 impl<'a> Lower<'a> {
     /// An empty graph.
-    pub(crate) fn new(name: &str, binding: &'a Binding) -> Self {
+    pub(crate) fn new(spec: &Spec, binding: &'a Binding) -> Self {
         Self {
-            graph: Graph::new(name),
+            graph: Graph::new(&spec.name),
             region: MAIN,
             path: vec![],
             binding,
+            named: spec.named.clone(),
             params: BTreeMap::new(),
             inputs: BTreeMap::new(),
             leaves: 0,

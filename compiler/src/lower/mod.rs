@@ -66,7 +66,7 @@ pub(crate) fn check(spec: &Spec, binding: &Binding) -> Problems {
 }
 
 fn lowered(spec: &Spec, binding: &Binding, by_equations: bool) -> (Problems, Result<Graph, InvalidNode>) {
-    let mut l = Lower::new(&spec.name, binding);
+    let mut l = Lower::new(spec, binding);
     l.by_equations = by_equations;
     let result = match spec.root.feature.lower {
         Lowering::Model(model) => model(&mut l, &spec.root),

@@ -1,13 +1,14 @@
 //! A spec as a complete `.rt` text, and its identity.
 
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
 use sha2::{Digest, Sha256};
 
 use super::{Block, FieldValue, Origin, Setting, Spec};
-use std::sync::Arc;
-
-use crate::define::{self, Definition};
-use crate::feature::Feature;
-use crate::syntax::documentation;
+use crate::define::{self, Definition, read_names};
+use crate::feature::{Feature, Lowering};
+use crate::syntax::{self, documentation};
 
 /// The longest line that braces are kept on, as in the formatter.
 const WIDTH: usize = 100;
@@ -48,11 +49,35 @@ pub fn hash(spec: &Spec) -> String {
 fn definitions(spec: &Spec, text: fn(&Definition) -> &str) -> String {
     let mut found = vec![];
     used(&spec.root, false, &mut found);
-    found
-        .iter()
-        .filter_map(|feature| feature.definition())
-        .map(|definition| format!("{}\n\n", text(definition)))
-        .collect()
+    let own = found.iter().filter_map(|feature| feature.definition());
+    let text = own.map(|definition| format!("{}\n\n", text(definition))).collect::<String>();
+    named(spec, &found) + &text
+}
+
+/// The masks, biases and constants of the files that equations of the model read, by name.
+fn named(spec: &Spec, definitions: &[Arc<Feature>]) -> String {
+    let mut open: Vec<String> = vec![];
+    let mut read = |definition: &Definition| {
+        let values = definition.values();
+        values.for_each(|value| read_names(value, &mut |name| open.push(name.text.clone())));
+    };
+    definitions.iter().filter_map(|feature| feature.definition()).for_each(&mut read);
+    runs(&spec.root, &mut read);
+    let mut found: BTreeMap<String, String> = BTreeMap::new();
+    while let Some(name) = open.pop() {
+        let Some(definition) = spec.named.find(&name).filter(|_| !found.contains_key(&name)) else { continue };
+        found.insert(name, format!("{}\n\n", syntax::named(definition.item())));
+        read_names(definition.body(), &mut |name| open.push(name.text.clone()));
+    }
+    found.into_values().collect()
+}
+
+/// Every run of equations in a body.
+fn runs(block: &Block, found: &mut impl FnMut(&Definition)) {
+    if let Lowering::Equations(run) = &block.feature.lower {
+        found(run);
+    }
+    block.children.iter().for_each(|child| runs(child, found));
 }
 
 fn used(block: &Block, library: bool, found: &mut Vec<Arc<Feature>>) {

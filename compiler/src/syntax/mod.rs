@@ -9,5 +9,5 @@ mod scan;
 
 pub(crate) use habit::word as habit;
 pub use parse::{MAX_EXPR_TOKENS, MAX_FILE_BYTES, parse, parse_formula, parse_override};
-pub use print::{definition, documentation, equation, expression, format};
+pub use print::{definition, documentation, equation, expression, format, named};
 pub use scan::MAX_NESTING;

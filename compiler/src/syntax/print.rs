@@ -49,6 +49,13 @@ pub fn equation(equation: &Equation) -> String {
     SyntaxPrinter { text: "", comments: &[], out: String::new(), indent: 0, last: 0 }.equation(equation)
 }
 
+/// A constant, mask or bias of a file alone, numbers in their shortest form.
+pub fn named(kind: ItemKind) -> String {
+    let mut printer = SyntaxPrinter { text: "", comments: &[], out: String::new(), indent: 0, last: 0 };
+    printer.item(&FileItem { doc: String::new(), kind, span: Span::default() });
+    printer.out
+}
+
 /// An expression alone, numbers in their shortest form.
 pub fn expression(expr: &ExprSyntax) -> String {
     SyntaxPrinter { text: "", comments: &[], out: String::new(), indent: 0, last: 0 }.expr(expr)

@@ -73,6 +73,7 @@ impl Eval<'_, '_> {
             ExpressionValue::Function(_)
             | ExpressionValue::Several(_)
             | ExpressionValue::Mask(_)
+            | ExpressionValue::Bias(_)
             | ExpressionValue::Size(_)
             | ExpressionValue::Average(_) => self.array(item.clone(), span).map(|_| ()),
             _ => Some(()),

@@ -135,6 +135,11 @@ impl Eval<'_, '_> {
         self.frame.block.as_ref()?.fields.get(name.text.as_str())
     }
 
+    /// Whether a name is bound here, or a setting of the definition.
+    pub(super) fn is_known(&self, name: &str) -> bool {
+        self.frame.names.contains_key(name) || self.setting(name).is_some()
+    }
+
     /// A setting that is written: `None` was reported, `Some(None)` leaves it out.
     pub(super) fn given(&mut self, field: &StatementField, value: &ast::ValueSyntax) -> Option<Option<FieldValue>> {
         let span = value.span();
@@ -156,14 +161,15 @@ impl Eval<'_, '_> {
             return Some(Some(FieldValue::Word(word.clone())));
         }
         if let (FieldKind::Word(words), Some(word)) = (&field.kind, &word) {
-            let known = self.frame.names.contains_key(word) || self.setting(word).is_some();
-            if !known {
+            if !self.is_known(word) {
                 let hint = did_you_mean(word, words.iter());
                 let label = if hint.is_empty() { format!("not `{word}`") } else { hint };
                 return self.wrong(span, takes, label);
             }
         }
-        if let (FieldKind::Mask, Some("past" | "all")) = (&field.kind, word.as_deref()) {
+        if let (FieldKind::Mask, Some("past" | "all")) | (FieldKind::Bias, Some("none")) =
+            (&field.kind, word.as_deref())
+        {
             return Some(word.map(FieldValue::Word));
         }
         if field.kind == FieldKind::Choices {
@@ -175,14 +181,10 @@ impl Eval<'_, '_> {
             }
             return self.wrong(span, takes, "it can't be left out");
         }
-        if let (FieldKind::Mask, Some(name)) = (&field.kind, &word)
-            && self.setting(name).is_none()
-            && !self.frame.names.contains_key(name)
+        if matches!(field.kind, FieldKind::Mask | FieldKind::Bias)
+            && !word.as_ref().is_some_and(|name| self.is_known(name))
         {
-            let help = "in a definition a mask is a setting: `mask: mask = all`, and its value stands where the definition is used";
-            let diagnostic =
-                Diagnostic::new(Kind::WrongType, span, format!("`{}` takes `past`, `all`, or a setting", field.name));
-            return self.report(diagnostic.label(did_you_mean(name, ["past", "all"])).help(help));
+            return self.of_pairs(field, expr).map(|rule| Some(FieldValue::Expr(rule)));
         }
         let item = self.expr(expr, None)?;
         let described = item.describe();
@@ -201,7 +203,7 @@ impl Eval<'_, '_> {
             (FieldKind::Word(words), ExpressionValue::Constant(Constant::Word(word, _))) if words.contains(&word) => {
                 FieldValue::Word(word)
             }
-            (FieldKind::Mask, ExpressionValue::Mask(value)) => value,
+            (FieldKind::Mask, ExpressionValue::Mask(value)) | (FieldKind::Bias, ExpressionValue::Bias(value)) => value,
             (FieldKind::Function, ExpressionValue::Function(FunctionValue::Pointwise(func))) => {
                 FieldValue::Word(func.def().name.to_owned())
             }

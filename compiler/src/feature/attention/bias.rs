@@ -8,6 +8,7 @@ use crate::ir::graph::{InvalidNode, Value};
 use crate::ir::types::{Attr, Dim};
 use crate::lower::{Lower, need};
 use crate::schema::{Default, FieldKind, StatementField, Text, of_kind, word};
+use crate::source::Span;
 use crate::spec::{Block, FieldValue};
 
 /// The expression.
@@ -26,44 +27,57 @@ pub(super) const BIAS_INIT: StatementField = word(
     "how the learned numbers of the bias start: normal with deviation 0.02, uniform between 0 and 1, or 0",
 );
 
-/// Every index of a learned table must have a bound.
+/// Reports what is wrong with the bias of a statement.
 pub(super) fn check(site: &Site<'_>, problems: &mut Problems) {
-    let learned = site.block.expr("bias").is_some_and(Expr::is_learned);
-    if !learned && says_more(site.block, "bias_init") && site.block.fields.contains_key("bias") {
+    let depth = depth(site);
+    let wrong = faults(site.block, depth.as_ref(), &|field| site.place(field));
+    wrong.into_iter().for_each(|diagnostic| problems.report(diagnostic));
+}
+
+/// What is wrong with the bias of an attention: every index of a learned table must have a bound, and wherever the mask shows a key, the
+/// bias must have a number. `depth` is the number of steps around, where it is known, and `place` that of a field.
+pub(crate) fn faults(block: &Block, depth: Option<&Expr>, place: &dyn Fn(&str) -> Span) -> Vec<Diagnostic> {
+    let learned = block.expr("bias").is_some_and(Expr::is_learned);
+    let mut faults = vec![];
+    if !learned && says_more(block, "bias_init") && block.fields.contains_key("bias") {
         let message = "`bias_init` has no effect: the bias holds no `learn`";
-        let diagnostic = Diagnostic::new(Kind::IdleField, site.place("bias_init"), message);
-        problems.report(diagnostic.help("leave it out, or write a bias with `learn[..]`, as `bias: t5`"));
+        let diagnostic = Diagnostic::new(Kind::IdleField, place("bias_init"), message);
+        faults.push(diagnostic.help("leave it out, or write a bias with `learn[..]`, as `bias: t5`"));
     }
-    let (Some(bias), Some(heads)) = (site.block.expr("bias"), site.block.int("heads")) else { return };
-    one_shape(site, bias, problems);
-    let Err(Unbounded { index, negative }) = table_sizes(site.block, bias, heads) else {
-        return lacking(site, bias, heads, problems);
-    };
-    let message = format!("the index `{index}` of `learn` has no {} bound", if negative { "lower" } else { "upper" });
-    let cure = if negative {
-        format!("write `max({index}, 0)`, or use a mask that begins with `j <= i and`")
-    } else {
-        format!("write `min({index}, 127)` for a table of 128 numbers, or let the mask say `{index} < 128`")
-    };
-    problems.report(Diagnostic::new(Kind::UnboundedIndex, site.place("bias"), message).help(cure));
+    let (Some(bias), Some(heads)) = (block.expr("bias"), block.int("heads")) else { return faults };
+    faults.extend(several_shapes(bias, place("bias")));
+    faults.extend(match table_sizes(block, bias, heads) {
+        Ok(_) => lacking(block, bias, (heads, depth), place("bias")),
+        Err(Unbounded { index, negative }) => {
+            let side = if negative { "lower" } else { "upper" };
+            let cure = match negative {
+                true => format!("write `max({index}, 0)`, or use a mask that begins with `j <= i and`"),
+                false => {
+                    format!("write `min({index}, 127)` for a table of 128 numbers, or let the mask say `{index} < 128`")
+                }
+            };
+            let message = format!("the index `{index}` of `learn` has no {side} bound");
+            Some(Diagnostic::new(Kind::UnboundedIndex, place("bias"), message).help(cure))
+        }
+    });
+    faults
 }
 
 /// Queries and keys of the rows in which a bias is tried.
 const TRIED: i64 = 16;
 
 /// Wherever the mask shows a key, the bias must have a number, as far as short rows tell.
-fn lacking(site: &Site<'_>, bias: &Expr, heads: usize, problems: &mut Problems) {
-    let past = past(site.block);
-    let mask = site.block.expr("mask").or(past.as_ref());
+fn lacking(block: &Block, bias: &Expr, (heads, depth): (usize, Option<&Expr>), place: Span) -> Option<Diagnostic> {
+    let past = past(block);
+    let mask = block.expr("mask").or(past.as_ref());
     // A memory has one slot at least.
-    let sizes = match &*site.block.variant {
+    let sizes = match &*block.variant {
         "memory" => [TRIED, 1],
         "chunk" => [1, TRIED],
         _ => [TRIED, TRIED],
     };
-    let depth = depth(site);
-    let around = BiasContext { mask, heads, sizes, depth: depth.as_ref() };
-    let Some(Lack { at, part, why, learned }) = lack(bias, &around) else { return };
+    let around = BiasContext { mask, heads, sizes, depth };
+    let Lack { at, part, why, learned } = lack(bias, &around)?;
     let Env { i, j, .. } = at;
     let mut places = format!("query {i} and key {j}");
     let reads = |var| bias.uses(var) || mask.is_some_and(|mask| mask.uses(var));
@@ -77,7 +91,7 @@ fn lacking(site: &Site<'_>, bias: &Expr, heads: usize, problems: &mut Problems) 
     let cure =
         "hide such keys, as `mask: j <= i` does for later ones, or keep the part in its range, as in `max(i - j, 0)`";
     let label = format!("`{part}`: {why}");
-    problems.report(Diagnostic::new(Kind::OutOfRange, site.place("bias"), message).label(label).help(cure));
+    Some(Diagnostic::new(Kind::OutOfRange, place, message).label(label).help(cure))
 }
 
 /// The number of steps of the recurrence whose `step` the bias reads.
@@ -95,21 +109,18 @@ fn depth(site: &Site<'_>) -> Option<Expr> {
     }
 }
 
-/// A table has as many indices wherever it is read.
-fn one_shape(site: &Site<'_>, bias: &Expr, problems: &mut Problems) {
+/// A table that is read with different numbers of indices.
+fn several_shapes(bias: &Expr, place: Span) -> Vec<Diagnostic> {
     let Uses { names, uses } = tables(bias);
-    for (table, name) in names.iter().enumerate() {
+    let table = |(table, name): (usize, &&str)| {
         let mut counts = uses.iter().filter(|(at, _)| *at == table).map(|(_, indices)| indices.len());
-        let first = counts.next();
-        let other = counts.find(|count| Some(*count) != first);
-        if let (Some(first), Some(other)) = (first, other) {
-            let message = format!("`learn_{name}` has {first} indices and {other}");
-            problems.report(
-                Diagnostic::new(Kind::WrongArity, site.place("bias"), message)
-                    .help("a name is one table: give the other one another name"),
-            );
-        }
-    }
+        let first = counts.next()?;
+        let other = counts.find(|count| *count != first)?;
+        let message = format!("`learn_{name}` has {first} indices and {other}");
+        let diagnostic = Diagnostic::new(Kind::WrongArity, place, message);
+        Some(diagnostic.help("a name is one table: give the other one another name"))
+    };
+    names.iter().enumerate().filter_map(table).collect()
 }
 
 /// The mask `past`, where it is that.

@@ -1,6 +1,6 @@
 //! Multi-head attention; the variants differ in their keys.
 
-mod bias;
+pub(super) mod bias;
 mod stop;
 mod talking;
 
@@ -138,7 +138,7 @@ pub(crate) fn word_fields() -> Vec<StatementField> {
     [
         vec![HEADS, HEAD_WIDTH, position],
         rotation(),
-        vec![MASK],
+        vec![MASK, BIAS, BIAS_INIT],
         modern(),
         vec![TALKING, PROJECTION_BIAS, ATTENTION_DROPOUT, STOP],
     ]

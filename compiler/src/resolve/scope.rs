@@ -2,23 +2,23 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::resolve::Typed;
+use super::Typed;
 use crate::syntax::ast;
 
 /// A point in the text from which some names are visible; `None` sees only what the files define.
-pub(super) type ScopeId = Option<u32>;
+pub(crate) type ScopeId = Option<u32>;
 
 /// All scopes. Each entry adds one name to its parent, so the scopes of a model form a tree; entries live in one
 /// list, so that dropping them does not recurse.
 #[derive(Default)]
-pub(super) struct Scopes {
+pub(crate) struct Scopes {
     entries: Vec<ScopeEntry>,
     /// Values that edits give to the `let` items of files.
-    pub(super) globals: BTreeMap<String, ast::ExprSyntax>,
+    pub(crate) globals: BTreeMap<String, ast::ExprSyntax>,
     /// The names that equations of the model bind, those that are written out for a definition among them.
-    pub(super) taken: BTreeSet<String>,
+    pub(crate) taken: BTreeSet<String>,
     /// Those of them that are functions.
-    pub(super) shared: BTreeSet<String>,
+    pub(crate) shared: BTreeSet<String>,
     /// The number that the next name of a kind may have.
     numbers: BTreeMap<String, usize>,
 }
@@ -31,7 +31,7 @@ struct ScopeEntry {
 
 /// The binding of a name.
 #[derive(Clone)]
-pub(super) enum NameBinding {
+pub(crate) enum NameBinding {
     /// An expression to be read in its own scope.
     Written(ast::ExprSyntax, ScopeId),
     /// An argument that is worked out; `None` if it has errors.
@@ -40,7 +40,7 @@ pub(super) enum NameBinding {
 
 impl Scopes {
     /// A name that no equation of the model binds: the name itself, or with a number.
-    pub(super) fn fresh(&mut self, name: &str) -> String {
+    pub(crate) fn fresh(&mut self, name: &str) -> String {
         if self.taken.insert(name.to_owned()) {
             return name.to_owned();
         }
@@ -55,20 +55,20 @@ impl Scopes {
     }
 
     /// The scope that knows one name more.
-    pub(super) fn bind(&mut self, parent: ScopeId, name: &str, bound: NameBinding) -> ScopeId {
+    pub(crate) fn bind(&mut self, parent: ScopeId, name: &str, bound: NameBinding) -> ScopeId {
         self.entries.push(ScopeEntry { parent, name: name.to_owned(), bound });
         Some(self.entries.len() as u32 - 1)
     }
 
     /// Gives the name that a scope added another value, read in the same place as the old one.
-    pub(super) fn rebind(&mut self, scope: ScopeId, value: ast::ExprSyntax) {
+    pub(crate) fn rebind(&mut self, scope: ScopeId, value: ast::ExprSyntax) {
         if let Some(entry) = scope.and_then(|n| self.entries.get_mut(n as usize)) {
             entry.bound = NameBinding::Written(value, entry.parent);
         }
     }
 
     /// The innermost binding of a name.
-    pub(super) fn find(&self, scope: ScopeId, name: &str) -> Option<&NameBinding> {
+    pub(crate) fn find(&self, scope: ScopeId, name: &str) -> Option<&NameBinding> {
         let mut scope = scope;
         while let Some(n) = scope {
             let entry = &self.entries[n as usize];
@@ -81,7 +81,7 @@ impl Scopes {
     }
 
     /// The names visible in a scope.
-    pub(super) fn names(&self, scope: ScopeId) -> Vec<&str> {
+    pub(crate) fn names(&self, scope: ScopeId) -> Vec<&str> {
         let (mut scope, mut names) = (scope, Vec::new());
         while let Some(n) = scope {
             names.push(self.entries[n as usize].name.as_str());

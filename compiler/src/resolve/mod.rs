@@ -1,9 +1,15 @@
-//! Expressions: names are looked up, masks inlined, constants put in, kinds checked.
+//! Expressions of masks, biases, depths and constants: names are looked up, masks inlined, constants put in, kinds checked.
 
-use super::items::{DefinedItems, NamedExpression};
-use super::scope::{NameBinding, ScopeId, Scopes};
+mod named;
+mod scope;
+
+pub(crate) use named::NamedExpression;
+pub use named::NamedExpressions;
+pub(crate) use scope::{NameBinding, ScopeId, Scopes};
+
 use crate::diag::{Diagnostic, Kind, Problems, did_you_mean, list};
 use crate::expr::{BinaryOp, Distribution, Draw, Expr, Func, Per, ScalarValue, Var, constant, is_natural, simplify};
+use crate::schema::{FieldKind, StatementField};
 use crate::source::Span;
 use crate::syntax::ast::{self, ExprKind, FunctionRole};
 
@@ -15,15 +21,21 @@ pub const MAX_DEPTH: usize = 200;
 
 /// The kind of an expression's value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum ExpressionType {
+pub(crate) enum ExpressionType {
     Int,
     Float,
     Bool,
 }
 
 impl Typed {
+    /// An expression without names.
+    pub(crate) fn of(expr: Expr, ty: ExpressionType) -> Self {
+        let (depth, size) = measures(&expr);
+        Self { expr, ty, depth, size, ratio: false, power: None }
+    }
+
     /// What to do where it should be a whole number, if a quotient or a power is why it is none.
-    pub(super) fn cure(&self) -> &str {
+    pub(crate) fn cure(&self) -> &str {
         match (&self.power, self.ratio) {
             _ if self.ty != ExpressionType::Float => "",
             (Some(cure), _) => cure,
@@ -39,7 +51,7 @@ impl ExpressionType {
     }
 
     /// The kind in words.
-    pub(super) fn describe(self) -> &'static str {
+    pub(crate) fn describe(self) -> &'static str {
         match self {
             Self::Int => "a whole number",
             Self::Float => "a real number",
@@ -50,9 +62,9 @@ impl ExpressionType {
 
 /// A resolved expression with its kind and measures.
 #[derive(Clone, Debug)]
-pub(super) struct Typed {
-    pub(super) expr: Expr,
-    pub(super) ty: ExpressionType,
+pub(crate) struct Typed {
+    pub(crate) expr: Expr,
+    pub(crate) ty: ExpressionType,
     depth: usize,
     size: usize,
     /// Whether it holds a real quotient of whole numbers.
@@ -64,33 +76,39 @@ pub(super) struct Typed {
 /// The cure where a whole number is wanted.
 const ROUNDS: &str = "`/` is the real quotient: `floor(a / b)` rounds it down to a whole number";
 
+/// The depth of a tree, and its number of nodes.
+fn measures(expr: &Expr) -> (usize, usize) {
+    let inner = expr.operands().into_iter().map(measures);
+    inner.fold((1, 1), |(depth, size), (d, s)| (depth.max(d + 1), size + s))
+}
+
 /// What an expression may use in its place.
 #[derive(Clone, Copy)]
-pub(super) struct Allowed {
+pub(crate) struct Allowed {
     vars: &'static [Var],
     given: bool,
     learn: bool,
     /// Words that stand for a whole value; the caller knows their meaning.
-    pub(super) words: &'static [&'static str],
+    pub(crate) words: &'static [&'static str],
     place: &'static str,
 }
 
 /// Masks and biases by name.
-pub(super) const ATTENTION: Allowed =
+pub(crate) const ATTENTION: Allowed =
     Allowed { vars: &Var::ALL, given: false, learn: true, words: &[], place: "a mask or bias" };
 /// The mask of an attention.
-pub(super) const MASK: Allowed = Allowed { words: &["past", "all"], ..ATTENTION };
+pub(crate) const MASK: Allowed = Allowed { words: &["past", "all"], ..ATTENTION };
 /// The bias of an attention.
-pub(super) const BIAS: Allowed = Allowed { words: &["none"], ..ATTENTION };
+pub(crate) const BIAS: Allowed = Allowed { words: &["none"], ..ATTENTION };
 /// Depths.
-pub(super) const DEPTH: Allowed =
+pub(crate) const DEPTH: Allowed =
     Allowed { vars: &[Var::Length], given: true, learn: false, words: &[], place: "a depth" };
 /// Plain numbers.
-pub(super) const CONSTANT: Allowed = Allowed { vars: &[], given: false, learn: false, words: &[], place: "a constant" };
+pub(crate) const CONSTANT: Allowed = Allowed { vars: &[], given: false, learn: false, words: &[], place: "a constant" };
 
 /// Resolves one expression.
-pub(super) struct Resolver<'r, 'a> {
-    items: &'r DefinedItems<'a>,
+pub(crate) struct Resolver<'r> {
+    named: &'r NamedExpressions,
     scopes: &'r mut Scopes,
     problems: &'r mut Problems,
     allowed: Allowed,
@@ -104,16 +122,16 @@ pub(super) struct Resolver<'r, 'a> {
     whole: Span,
 }
 
-impl<'r, 'a> Resolver<'r, 'a> {
+impl<'r> Resolver<'r> {
     /// A resolver for one expression.
-    pub(super) fn new(
-        items: &'r DefinedItems<'a>,
+    pub(crate) fn new(
+        named: &'r NamedExpressions,
         scopes: &'r mut Scopes,
         problems: &'r mut Problems,
         allowed: Allowed,
     ) -> Self {
         Self {
-            items,
+            named,
             scopes,
             problems,
             allowed,
@@ -126,15 +144,33 @@ impl<'r, 'a> Resolver<'r, 'a> {
     }
 
     /// The expression in its simplest form; `None` if a problem was reported.
-    pub(super) fn expression(&mut self, expr: &ast::ExprSyntax, scope: ScopeId) -> Option<Typed> {
+    pub(crate) fn expression(&mut self, expr: &ast::ExprSyntax, scope: ScopeId) -> Option<Typed> {
         self.whole = expr.span;
         let mut typed = self.resolve(expr, scope)?;
         typed.expr = simplify(typed.expr);
         Some(typed)
     }
 
+    /// The mask or bias of a field; `None` if a problem was reported.
+    pub(crate) fn of_pairs(&mut self, field: &StatementField, expr: &ast::ExprSyntax, scope: ScopeId) -> Option<Expr> {
+        let is_mask = field.kind == FieldKind::Mask;
+        let typed = self.expression(expr, scope)?;
+        if is_mask != (typed.ty == ExpressionType::Bool) {
+            let (kind, message, label) = match is_mask {
+                true => (Kind::MaskNotBoolean, "a mask must be true or false", "this is a number"),
+                false => (Kind::BiasNotNumber, "a bias must be a number", "this is true or false"),
+            };
+            return self.problems.fail(Diagnostic::new(kind, expr.span, message).label(label));
+        }
+        if is_mask && typed.expr.is_learned() {
+            let message = format!("`{}` takes {}", field.name, field.kind.describe());
+            return self.wrong(expr.span, &message, "a mask can't hold `learn`");
+        }
+        Some(typed.expr)
+    }
+
     /// Checks a mask or bias without parameters by itself.
-    pub(super) fn function(&mut self, function: &ast::FunctionItem) -> Option<Typed> {
+    pub(crate) fn function(&mut self, function: &ast::FunctionItem) -> Option<Typed> {
         self.whole = function.body.span;
         self.inline(function, &[], function.name.span, None)
     }
@@ -327,7 +363,7 @@ impl<'r, 'a> Resolver<'r, 'a> {
                 self.misplaced(name, span)
             };
         }
-        match self.items.definition(name) {
+        match self.named.find(name) {
             Some(NamedExpression::Let(binding)) => {
                 let value = self.scopes.globals.get(name).cloned();
                 self.guarded(name, span, |this| this.resolve(value.as_ref().unwrap_or(&binding.value), None))
@@ -349,7 +385,7 @@ impl<'r, 'a> Resolver<'r, 'a> {
 
     fn unknown(&mut self, name: &str, span: Span, scope: ScopeId, functions: &[Func]) -> Option<Typed> {
         let mut known = self.scopes.names(scope);
-        known.extend(self.items.definition_names());
+        known.extend(self.named.names());
         known.extend(self.allowed.vars.iter().map(|v| v.name()));
         known.extend(functions.iter().map(|f| f.name()));
         // Inside a larger expression a word has no value.
@@ -408,7 +444,7 @@ impl<'r, 'a> Resolver<'r, 'a> {
         if let Some(func) = Func::named(&name.text, args.len()) {
             return self.builtin(func, args, span, scope);
         }
-        match self.items.definition(&name.text) {
+        match self.named.find(&name.text) {
             Some(NamedExpression::Function(function)) if self.scopes.find(scope, &name.text).is_none() => {
                 self.inline(function, args, span, scope)
             }
@@ -650,7 +686,7 @@ fn leaf(expr: Expr, ty: ExpressionType) -> Option<Typed> {
 }
 
 /// The report of a wrong number of arguments.
-pub(super) fn wrong_arity(name: &str, takes: usize, given: usize, span: Span, definition: Option<Span>) -> Diagnostic {
+pub(crate) fn wrong_arity(name: &str, takes: usize, given: usize, span: Span, definition: Option<Span>) -> Diagnostic {
     let plural = |n: usize| if n == 1 { "1 argument".to_owned() } else { format!("{n} arguments") };
     let message = format!(
         "`{name}` takes {}, but {} given",
