@@ -18,7 +18,7 @@ pub use drawn::{Chance, Distribution, Draw, Per};
 pub use eval::{Env, EvalError, ScalarValue, eval, eval_with};
 pub use keys::{KeyBound, distances, keys};
 pub use lack::{BiasContext, Lack, lack};
-pub use learned::{Lookup, Slope, Uses, flat, slope, tables};
+pub use learned::{Lookup, ReadFrom, Slope, Uses, flat, reading, slope, tables};
 pub use meaning::{Action, Care, LARGEST_BIAS, Meaning, Sort, Term, Untold, bias_meaning, meaning};
 pub(crate) use range::is_natural;
 pub use range::{BiasFacts, Unbounded, most, sizes};
@@ -115,6 +115,9 @@ pub enum Expr {
     Draw(Box<Draw>),
     /// `learn[index, ...]`: a learned table of its own, or `learn_name[index, ...]`: the one of that name.
     Learn(String, Vec<Expr>),
+    /// `c[i]` or `c[j, head]`: what a value has at the query or the key, and in a channel. In a graph values have numbers for names, counted
+    /// from 0: operands behind the learned tables.
+    Read(String, Vec<Expr>),
 }
 
 impl Var {
@@ -214,7 +217,7 @@ impl Expr {
             Self::Int(_) | Self::Float(_) | Self::Bool(_) | Self::Var(_) | Self::Given => Vec::new(),
             Self::Neg(x) | Self::Not(x) => vec![x],
             Self::Binary(_, a, b) => vec![a, b],
-            Self::Call(_, args) | Self::Learn(_, args) => args.iter().collect(),
+            Self::Call(_, args) | Self::Learn(_, args) | Self::Read(_, args) => args.iter().collect(),
             Self::Draw(draw) => draw.args.iter().collect(),
         }
     }
@@ -227,7 +230,7 @@ impl Expr {
                 Self::Int(_) | Self::Float(_) | Self::Bool(_) | Self::Var(_) | Self::Given => false,
                 Self::Neg(x) | Self::Not(x) => x.any(holds),
                 Self::Binary(_, a, b) => a.any(holds) || b.any(holds),
-                Self::Call(_, args) | Self::Learn(_, args) => among(args),
+                Self::Call(_, args) | Self::Learn(_, args) | Self::Read(_, args) => among(args),
                 Self::Draw(draw) => among(&draw.args),
             }
     }
@@ -255,6 +258,26 @@ impl Expr {
     /// Whether a learned table occurs.
     pub fn is_learned(&self) -> bool {
         self.any(&|x| matches!(x, Self::Learn(..)))
+    }
+
+    /// Whether a value is read at a position.
+    pub fn reads(&self) -> bool {
+        self.any(&|x| matches!(x, Self::Read(..)))
+    }
+
+    /// The same with something else for every value that is read.
+    #[must_use]
+    pub fn with_reads(self, put: &mut impl FnMut(String, Vec<Self>) -> Self) -> Self {
+        let mut list = |args: Vec<Self>| args.into_iter().map(|x| x.with_reads(put)).collect();
+        match self {
+            Self::Neg(x) => Self::Neg(Box::new(x.with_reads(put))),
+            Self::Not(x) => Self::Not(Box::new(x.with_reads(put))),
+            Self::Binary(op, a, b) => Self::Binary(op, Box::new(a.with_reads(put)), Box::new(b.with_reads(put))),
+            Self::Call(func, args) => Self::Call(func, list(args)),
+            Self::Learn(table, args) => Self::Learn(table, list(args)),
+            Self::Read(value, args) => put(value, args),
+            leaf => leaf,
+        }
     }
 
     fn write(&self, f: &mut fmt::Formatter<'_>, outer: u8) -> fmt::Result {
@@ -306,6 +329,15 @@ impl Expr {
                 write_list(f, &draw.args)?;
                 write!(f, ") {{ per: {}, evaluation: {} }}", draw.per.name(), draw.expected)?;
             }
+            Self::Read(value, args) => {
+                write!(
+                    f,
+                    "{}[",
+                    if value.starts_with(|c: char| c.is_ascii_digit()) { read(value) } else { value.clone() }
+                )?;
+                write_list(f, args)?;
+                write!(f, "]")?;
+            }
             Self::Learn(table, args) => {
                 write!(f, "{}[", learned(table))?;
                 write_list(f, args)?;
@@ -343,6 +375,11 @@ fn write_quotient(f: &mut fmt::Formatter<'_>, (a, b): (&Expr, &Expr), down: bool
 /// How a learned table is written: `learn`, or `learn_name`.
 pub fn learned(table: &str) -> String {
     if table.is_empty() { "learn".to_owned() } else { format!("learn_{table}") }
+}
+
+/// How a value that is read is written in a graph.
+pub fn read(value: &str) -> String {
+    format!("read_{value}")
 }
 
 fn write_list(f: &mut fmt::Formatter<'_>, items: &[Expr]) -> fmt::Result {

@@ -116,6 +116,7 @@ fn is_condition(expr: &ExprSyntax) -> bool {
         | ExprKind::Call(..)
         | ExprKind::Indexed(..)
         | ExprKind::Learn(..)
+        | ExprKind::Read(..)
         | ExprKind::Function(..)
         | ExprKind::Old(_) => false,
     }
@@ -163,6 +164,7 @@ fn check(expr: &ExprSyntax, names: Option<&[&str]>, used: &mut BTreeSet<String>)
         ExprKind::Call(..)
         | ExprKind::Indexed(..)
         | ExprKind::Learn(..)
+        | ExprKind::Read(..)
         | ExprKind::Function(..)
         | ExprKind::Old(_) => Err("a formula has numbers, names, operators and functions".to_owned()),
     }

@@ -89,11 +89,12 @@ module.exports = grammar({
     binary: $ => choice(...OPERATORS.map(([level, side, ...words]) =>
       side(level, seq(field('left', $._expr), field('operator', words.length > 1 ? choice(...words) : words[0]), field('right', $._expr))))),
     unary: $ => choice(prec(3, seq('not', $._expr)), prec(7, seq('-', $._expr))),
-    _primary: $ => choice($.number, $.truth, $.learn, $.call, $.old, $.reference, $.group),
+    _primary: $ => choice($.number, $.truth, $.learn, $.call, $.read, $.old, $.reference, $.group),
     old: $ => seq($.component, repeat1(seq('.', $.component))),
     group: $ => seq('(', $._expr, ')'),
     call: $ => seq(field('name', $.name), optional($.index), $.arguments, optional($.body)),
     index: $ => seq('[', $._expr, ']'),
+    read: $ => seq(field('name', $.name), '[', $._expr, repeat(seq(',', $._expr)), ']'),
     arguments: $ => seq('(', maybe_list($._expr, ','), ')'),
     learn: $ => seq(field('name', alias(/learn(_[A-Za-z0-9_]+)?/, $.name)), '[', maybe_list($._expr, ','), ']', optional($.body)),
     reference: $ => $.name,

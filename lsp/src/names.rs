@@ -491,6 +491,10 @@ impl NameReader<'_> {
                 args.iter().for_each(|arg| self.expr(arg));
                 body.iter().for_each(|body| self.body(body, None));
             }
+            ExprKind::Read(base, indices) => {
+                self.expr(base);
+                indices.iter().for_each(|index| self.expr(index));
+            }
             ExprKind::Old(path) => self.path(path),
             ExprKind::Function(name, body) => {
                 self.name(&name.text, name.span);

@@ -217,7 +217,16 @@ fn checked(form: Form<'_>) -> Vec<Model> {
     let mut files: Vec<PathBuf> = entries.filter_map(|e| Some(e.ok()?.path())).collect();
     files.retain(|f| f.extension().is_some_and(|e| e == "rt"));
     let cases = root().join("tests/cases/models");
-    let names = ["choices.rt", "definitions.rt", "halting.rt", "loops.rt", "nestings.rt", "zoo.rt"];
+    let names = [
+        "choices.rt",
+        "definitions.rt",
+        "halting.rt",
+        "loops.rt",
+        "masks_in_equations.rt",
+        "nestings.rt",
+        "values_in_masks.rt",
+        "zoo.rt",
+    ];
     files.extend(names.map(|name| cases.join(name)));
     files.sort();
     let mut out: Vec<Model> = vec![];

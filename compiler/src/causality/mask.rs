@@ -94,8 +94,14 @@ fn hides_later(expr: &Expr, heads: i64, steps: StepCount) -> bool {
     refuter.refutes(expr)
 }
 
-/// A later key that is seen in a short row.
+/// A later key that is seen in a short row, for some values, which are the same everywhere.
 fn later(expr: &Expr, heads: i64, steps: StepCount) -> Option<Sight> {
+    const VALUES: [f64; 3] = [0.0, 1e6, -1e6];
+    let of = |value: f64| later_of(&expr.clone().with_reads(&mut |_, _| Expr::Float(value)), heads, steps);
+    VALUES[..if expr.reads() { VALUES.len() } else { 1 }].iter().find_map(|value| of(*value))
+}
+
+fn later_of(expr: &Expr, heads: i64, steps: StepCount) -> Option<Sight> {
     let repeats = |steps: usize| i64::try_from(steps).map_or(REPEATS, |steps| steps.min(REPEATS));
     let steps = if let StepCount::Below(steps) = steps { repeats(steps) } else { REPEATS };
     for step in 0..steps {
@@ -136,6 +142,7 @@ mod tests {
             "and(le(j, i), eq(rem(sub(i, j), pow(2, step)), 0))",
             "and(and(le(j, i), eq(rem(sub(i, j), pow(2, step)), 0)), lt(div(sub(i, j), pow(2, step)), 2))",
             "or(eq(j, i), and(lt(j, i), eq(head, 0)))",
+            "and(le(j, i), eq(read_0(i), read_0(j)))",
             "eq(div(sub(i, j), 4), 0)",
             "eq(max(i, j), i)",
             "le(add(mul(2, j), 1), add(mul(2, i), step))",
@@ -159,6 +166,8 @@ mod tests {
             ("or(le(j, i), eq(j, 5))", 0, 0, 5),
             ("not(and(gt(j, i), eq(head, 1)))", 0, 0, 1),
             ("lt(rem(j, 4), 2)", 0, 0, 1),
+            ("eq(read_0(i), read_0(j))", 0, 0, 1),
+            ("or(le(j, i), gt(read_0(j), 1.5))", 0, 0, 1),
         ] {
             assert_eq!(of(mask), Sight::Later { step, i, j }, "{mask}");
         }
@@ -170,5 +179,6 @@ mod tests {
         // Causal, but not for a reason of linear arithmetic.
         assert_eq!(of("ge(mul(sub(i, j), sub(i, j)), 9223372036854775807)"), Sight::Unproved);
         assert_eq!(of("gt(j, add(i, 100))"), Sight::Unproved);
+        assert_eq!(of("or(le(j, i), and(gt(read_0(j), 1.5), lt(read_0(j), 1.6)))"), Sight::Unproved);
     }
 }

@@ -281,6 +281,8 @@ impl StatementBuilder<'_, '_> {
                 args.iter_mut().for_each(|arg| self.constants(arg, scope, bound));
                 body.iter_mut().for_each(|body| self.constants_of(body, scope, bound));
             }
+            // What is read at a position is no constant.
+            ExprKind::Read(_, indices) => indices.iter_mut().for_each(|index| self.constants(index, scope, bound)),
             ExprKind::Function(_, body) => self.constants_of(body, scope, bound),
             _ => {}
         }
@@ -292,7 +294,7 @@ impl StatementBuilder<'_, '_> {
         define::read_names(expr, &mut |name| names.push(name.text.clone()));
         names.iter().any(|name| match self.scopes.find(scope, name) {
             Some(NameBinding::Written(value, outer)) => self.reads(value, *outer, kind),
-            Some(NameBinding::Resolved(_)) => false,
+            Some(NameBinding::Resolved(_) | NameBinding::Value(_)) => false,
             None => kind(name),
         })
     }

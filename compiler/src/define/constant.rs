@@ -87,6 +87,7 @@ pub(crate) fn constant_of(
         ExprKind::Call(..)
         | ExprKind::Indexed(..)
         | ExprKind::Learn(..)
+        | ExprKind::Read(..)
         | ExprKind::Function(..)
         | ExprKind::Old(_) => Err((expr.span, "this is no constant".to_owned())),
     }

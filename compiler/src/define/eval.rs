@@ -609,6 +609,11 @@ impl<'e, 'l> Eval<'e, 'l> {
                 self.wrong(body.span, "a function is applied to values: `name(x) { .. }`", "")
             }
             ExprKind::Indexed(index, call) => self.indexed(index, call, name),
+            ExprKind::Read(base, _) => {
+                let message = "a value is read at a position in a mask or a bias alone";
+                let help = "there `c[i]` is that of the query and `c[j]` that of the key";
+                self.report(Diagnostic::new(Kind::WrongType, base.span, message).help(help))
+            }
             ExprKind::Learn(table, sizes, body) => self.learn(table, sizes, body.as_ref(), name, expr.span),
         }
     }

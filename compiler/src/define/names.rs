@@ -193,6 +193,10 @@ fn read(expr: &ExprSyntax, how: NameUse, found: &mut dyn FnMut(&Name, NameUse)) 
             found(name, NameUse::Function);
             settings(body, found);
         }
+        ExprKind::Read(base, indices) => {
+            read(base, NameUse::Value, found);
+            indices.iter().for_each(|index| read(index, NameUse::Value, found));
+        }
         ExprKind::Learn(_, sizes, body) => {
             sizes.iter().for_each(|size| read(size, NameUse::Value, found));
             body.iter().for_each(|body| settings(body, found));

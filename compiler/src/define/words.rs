@@ -906,6 +906,7 @@ fn attention(e: &mut Eval<'_, '_>, c: &Application<'_>) -> Option<ExpressionValu
     let (x, _) = attends(e, c, 0)?;
     let (y, history) = if c.args.len() > 1 { attends(e, c, 1)? } else { (x.clone(), false) };
     attention_rules(e, c, c.block.int("head_width")?)?;
+    e.reads_fit(&c.block, [&x, &y], c.span)?;
     let name = e.fresh(c.name.unwrap_or("attention"), ".query.weight");
     let value = e.node(c.span, |l| {
         let stopped = if stops(&c.block) { Some(l.one(Op::Detach, &[y.value], Attrs::new())?) } else { None };
@@ -930,6 +931,7 @@ fn dot_product_attention(e: &mut Eval<'_, '_>, c: &Application<'_>) -> Option<Ex
         return e.fail(Kind::Indivisible, c.span, message, "see `heads`");
     }
     attention_rules(e, c, channels / heads)?;
+    e.reads_fit(&c.block, [&q, &k], c.span)?;
     let wanted = c.block.int("key_heads").unwrap_or(heads) * (channels / heads);
     e.of_one_sequence(&[k.clone(), v.clone()], c.span)?;
     if k.axes != v.axes || read != wanted {

@@ -148,6 +148,7 @@ impl Expr {
             Self::Binary(op, a, b) => Self::Binary(*op, part(a), part(b)),
             Self::Call(func, args) => Self::Call(*func, list(args)),
             Self::Learn(table, args) => Self::Learn(table.clone(), list(args)),
+            Self::Read(value, args) => Self::Read(value.clone(), list(args)),
             Self::Draw(draw) => Self::Draw(Box::new(Draw { args: list(&draw.args), ..(**draw).clone() })),
             leaf => leaf.clone(),
         })

@@ -69,6 +69,9 @@ pub enum EvalError {
     /// A learned table has no value before training.
     #[error("a learned table has no fixed value")]
     Learned,
+    /// A value of a position has no number without a row.
+    #[error("a value that is read at a position has no fixed number")]
+    Read,
     /// A distribution with parameters that it can't have.
     #[error(
         "a distribution has no such parameters: means, deviations and ranges are positive, probabilities at most 1"
@@ -116,7 +119,7 @@ impl ScalarValue {
         }
     }
 
-    fn truth(self) -> Result<bool, EvalError> {
+    pub(super) fn truth(self) -> Result<bool, EvalError> {
         match self {
             Self::Bool(v) => Ok(v),
             _ => Err(EvalError::WrongKind),
@@ -171,6 +174,7 @@ pub fn eval_with(expr: &Expr, env: &Env, chance: Option<&dyn Chance>) -> Result<
         },
         Expr::Draw(draw) => draw.value(env, chance)?,
         Expr::Learn(..) => return Err(EvalError::Learned),
+        Expr::Read(..) => return Err(EvalError::Read),
     })
 }
 
@@ -193,6 +197,15 @@ pub(super) fn binary(op: BinaryOp, a: ScalarValue, b: ScalarValue) -> Result<Sca
             if value.is_finite() { Ok(ScalarValue::Float(value)) } else { Err(EvalError::TooLarge) }
         }
     }
+}
+
+/// A comparison of two truth values, or of numbers that may be none: what is no number differs from all.
+pub(super) fn compare_any(op: BinaryOp, a: ScalarValue, b: ScalarValue) -> Result<ScalarValue, EvalError> {
+    let is_none = |x: ScalarValue| matches!(x, ScalarValue::Float(x) if x.is_nan());
+    if is_none(a) || is_none(b) {
+        return Ok(ScalarValue::Bool(op == BinaryOp::Ne));
+    }
+    binary(op, a, b)
 }
 
 fn compare(op: BinaryOp, a: ScalarNumber, b: ScalarNumber) -> Result<ScalarValue, EvalError> {

@@ -2,7 +2,7 @@
 
 use super::meaning::{LARGEST_BIAS, Term, bias_meaning};
 use super::range::BiasFacts;
-use super::{BinaryOp, Env, EvalError, Expr, ScalarValue, Var, eval, slope, tables};
+use super::{BinaryOp, Env, EvalError, Expr, ScalarValue, Var, eval, reading, tables};
 
 /// The context in which a bias is read.
 #[derive(Clone, Copy, Debug)]
@@ -38,7 +38,7 @@ const STEPS: i64 = 8;
 const SHORT: i64 = 8;
 /// So many heads are tried.
 const HEADS: usize = 8;
-/// Learned numbers that are tried, the same in all tables.
+/// Learned numbers, and those of values, that are tried: the same wherever one is read.
 const LEARNED: [f64; 4] = [0.0, 1.0, -1.0, 0.5];
 
 /// A pair of a short row that the mask shows and for which the bias has no number, if there is one. Nothing is tried where the ranges of
@@ -57,9 +57,10 @@ pub fn lack(bias: &Expr, around: &BiasContext<'_>) -> Option<Lack> {
         true => around.depth.map_or(OPEN, |depth| steps(depth, length)),
         false => 1,
     };
-    let learned: Vec<Option<f64>> = match tables(bias).names.is_empty() {
-        true => vec![None],
-        false => LEARNED.map(Some).to_vec(),
+    let is_read = |expr: &Expr| !tables(expr).uses.is_empty();
+    let learned: Vec<Option<f64>> = match is_read(bias) || around.mask.is_some_and(is_read) {
+        false => vec![None],
+        true => LEARNED.map(Some).to_vec(),
     };
     let places = lengths.flat_map(|length| (0..length).map(move |i| (length, i)));
     places.into_iter().find_map(|(length, i)| {
@@ -68,8 +69,10 @@ pub fn lack(bias: &Expr, around: &BiasContext<'_>) -> Option<Lack> {
         let pairs =
             (0..keys).flat_map(|j| (0..steps).flat_map(move |step| (0..heads).map(move |head| (j, step, head))));
         let envs = pairs.map(|(j, step, head)| Env { i, j, step, length, head, given: None });
-        let shown = |at: &Env| around.mask.is_none_or(|mask| eval(mask, at) == Ok(ScalarValue::Bool(true)));
-        let mut lacking = envs.filter(shown).flat_map(|at| learned.iter().filter_map(move |x| found(bias, at, *x)));
+        let shown =
+            |at: &Env, x: Option<f64>| around.mask.is_none_or(|mask| value(mask, at, x) == Ok(ScalarValue::Bool(true)));
+        let tried = envs.flat_map(|at| learned.iter().map(move |x| (at, *x)));
+        let mut lacking = tried.filter(|(at, x)| shown(at, *x)).filter_map(|(at, x)| found(bias, at, x));
         lacking.next()
     })
 }
@@ -96,27 +99,27 @@ fn found(bias: &Expr, at: Env, learned: Option<f64>) -> Option<Lack> {
     }
 }
 
-/// The number of an expression whose learned numbers are all the same.
+/// The number of an expression whose numbers that are read are all the same.
 fn number(expr: &Expr, at: &Env, learned: Option<f64>) -> Result<f64, EvalError> {
+    value(expr, at, learned)?.real()
+}
+
+fn value(expr: &Expr, at: &Env, learned: Option<f64>) -> Result<ScalarValue, EvalError> {
     let mut read = |_: usize, indices: &[Expr]| {
         indices.iter().try_for_each(|index| eval(index, at).map(|_| ()))?;
         Ok(learned.unwrap_or(0.0))
     };
-    slope(expr, at, &mut read, usize::MAX).map(|found| found.value)
+    reading(expr, at, &mut read)
 }
 
 /// The innermost part without a value, and why it has none.
 fn innermost<'e>(expr: &'e Expr, at: &Env, learned: Option<f64>) -> Option<(&'e Expr, EvalError)> {
-    // Truth values have no learned parts, and stop at the first part that decides.
+    let own = || value(expr, at, learned).err();
+    // Truth values stop at the first part that decides.
     if let Expr::Binary(BinaryOp::And | BinaryOp::Or, a, b) = expr {
-        return innermost(a, at, learned)
-            .or_else(|| if eval(expr, at).is_err() { innermost(b, at, learned) } else { None });
+        return innermost(a, at, learned).or_else(|| own().and_then(|_| innermost(b, at, learned)));
     }
     let inside = expr.operands().into_iter().find_map(|x| innermost(x, at, learned));
-    let own = || match expr.is_learned() {
-        true => number(expr, at, learned).err(),
-        false => eval(expr, at).err(),
-    };
     inside.or_else(|| own().map(|why| (expr, why)))
 }
 

@@ -1,9 +1,9 @@
-//! Expressions with learned tables: their value, and its derivative by one learned number.
+//! Expressions with learned tables and values of positions: their value, and its derivative by one number that is read.
 //!
 //! Every `learn[...]` is a table of its own, every `learn_name[...]` reads the table of that name. Tables are counted in the order
-//! in which they are read first, and so are the places where they are read, their uses.
+//! in which they are read first, and so are values, and the places where either is read, their uses.
 
-use super::eval::{binary, call, call_one};
+use super::eval::{binary, call, call_one, compare_any};
 use super::{BinaryOp, Env, EvalError, Expr, Func, ScalarValue, eval};
 
 /// A number and its derivative by one learned number.
@@ -18,18 +18,29 @@ pub struct Slope {
 /// Gives the number that is read at a use, counted in reading order, with its indices.
 pub type Lookup<'a> = dyn FnMut(usize, &[Expr]) -> Result<f64, EvalError> + 'a;
 
-/// The places where learned tables are read.
+/// What a use reads.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ReadFrom {
+    /// A learned table.
+    Table(usize),
+    /// A value of the positions.
+    Value(usize),
+}
+
+/// The places where learned tables and values are read.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Uses<'e> {
     /// The names of the tables; empty for one that has none.
     pub names: Vec<&'e str>,
-    /// For every use its table and the indices.
-    pub uses: Vec<(usize, &'e [Expr])>,
+    /// The names of the values, each once.
+    pub values: Vec<&'e str>,
+    /// For every use what it reads, and the indices.
+    pub uses: Vec<(ReadFrom, &'e [Expr])>,
 }
 
-/// The learned tables of an expression, and where they are read, in reading order.
+/// The learned tables and the values of an expression, and where they are read, in reading order.
 pub fn tables(expr: &Expr) -> Uses<'_> {
-    let mut found = Uses { names: vec![], uses: vec![] };
+    let mut found = Uses { names: vec![], values: vec![], uses: vec![] };
     collect(expr, &mut found);
     found
 }
@@ -41,7 +52,16 @@ fn collect<'e>(expr: &'e Expr, found: &mut Uses<'e>) {
         if known.is_none() {
             found.names.push(name);
         }
-        found.uses.push((table, indices));
+        found.uses.push((ReadFrom::Table(table), indices));
+        return;
+    }
+    if let Expr::Read(name, indices) = expr {
+        let known = found.values.iter().position(|known| known == name);
+        let value = known.unwrap_or(found.values.len());
+        if known.is_none() {
+            found.values.push(name);
+        }
+        found.uses.push((ReadFrom::Value(value), indices));
         return;
     }
     for operand in expr.operands() {
@@ -77,6 +97,16 @@ pub fn slope(expr: &Expr, env: &Env, learned: &mut Lookup<'_>, by: usize) -> Res
     if slope.is_finite() { Ok(Slope { value, slope }) } else { Err(EvalError::TooLarge) }
 }
 
+/// The value of an expression, true or false or a number, whose numbers that are read `learned(use, indices)` gives. Comparisons with what
+/// is no number are those of floating point: only `!=` holds.
+///
+/// # Errors
+/// As for [`slope`].
+pub fn reading(expr: &Expr, env: &Env, learned: &mut Lookup<'_>) -> Result<ScalarValue, EvalError> {
+    let mut walk = LearnedWalk { env, learned, by: usize::MAX, next: 0 };
+    walk.number(expr).map(|(value, _)| value)
+}
+
 struct LearnedWalk<'a, 'l> {
     env: &'a Env,
     learned: &'a mut Lookup<'l>,
@@ -96,7 +126,7 @@ fn broken(operands: &[ScalarValue]) -> bool {
 impl LearnedWalk<'_, '_> {
     fn number(&mut self, expr: &Expr) -> Result<(ScalarValue, f64), EvalError> {
         match expr {
-            Expr::Learn(_, indices) => {
+            Expr::Learn(_, indices) | Expr::Read(_, indices) => {
                 let here = self.next;
                 self.next += 1;
                 let value = (self.learned)(here, indices)?;
@@ -109,6 +139,20 @@ impl LearnedWalk<'_, '_> {
                     return Ok(NOTHING);
                 }
                 Ok((binary(BinaryOp::Sub, ScalarValue::Int(0), x)?, -dx))
+            }
+            Expr::Not(x) => Ok((ScalarValue::Bool(!self.number(x)?.0.truth()?), 0.0)),
+            Expr::Binary(op @ (BinaryOp::And | BinaryOp::Or), a, b) => {
+                let first = self.number(a)?.0.truth()?;
+                if first == (*op == BinaryOp::Or) {
+                    // What is not worked out has uses all the same.
+                    self.next += tables(b).uses.len();
+                    return Ok((ScalarValue::Bool(first), 0.0));
+                }
+                Ok((ScalarValue::Bool(self.number(b)?.0.truth()?), 0.0))
+            }
+            Expr::Binary(op, a, b) if op.is_boolean() => {
+                let (a, b) = (self.number(a)?.0, self.number(b)?.0);
+                Ok((compare_any(*op, a, b)?, 0.0))
             }
             Expr::Binary(op, a, b) => {
                 let (a, b) = (self.number(a)?, self.number(b)?);
@@ -225,9 +269,9 @@ mod tests {
             binary(BinaryOp::Mul, named("a"), named("b")),
             binary(BinaryOp::Sub, named(""), named("a")),
         );
-        let Uses { names, uses } = tables(&expr);
-        assert_eq!(names, ["a", "b", ""]);
-        assert_eq!(uses.iter().map(|(table, _)| *table).collect::<Vec<_>>(), [0, 1, 2, 0]);
+        let Uses { names, uses, values } = tables(&expr);
+        assert_eq!((names, values.len()), (vec!["a", "b", ""], 0));
+        assert_eq!(uses.iter().map(|(from, _)| *from).collect::<Vec<_>>(), [0, 1, 2, 0].map(ReadFrom::Table));
     }
 
     #[test]

@@ -5,7 +5,7 @@
 //! about what has no number. Where the ranges of the parts show that an operation always has a number, the term says so.
 
 use super::range::{BiasFacts, bounds};
-use super::{BinaryOp, Expr, Func, Var};
+use super::{BinaryOp, Expr, Func, ReadFrom, Var};
 
 /// What a term is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -31,7 +31,7 @@ pub enum Term {
     Var(Var),
     /// The depth that comes with each example.
     Given,
-    /// The number that a use of a learned table reads, the uses counted in reading order; its indices lie inside.
+    /// The number that a use of a learned table or of a value reads, the uses counted in reading order; its indices lie inside.
     Learned(usize, Vec<Term>),
     /// An operation.
     Apply(Action, Vec<Term>),
@@ -136,7 +136,7 @@ pub const LARGEST_BIAS: f64 = f32::MAX as f64;
 /// # Errors
 /// The part that is drawn.
 pub fn meaning(expr: &Expr, facts: &BiasFacts<'_>, sizes: &[Vec<usize>]) -> Result<Meaning, Untold> {
-    let uses = super::tables(expr).uses.iter().map(|(table, _)| *table).collect();
+    let uses = super::tables(expr).uses.iter().map(|(from, _)| *from).collect();
     let mut reader = TermReader { facts, sizes, uses, next: 0 };
     reader.read(expr)
 }
@@ -245,8 +245,8 @@ impl Action {
 struct TermReader<'a> {
     facts: &'a BiasFacts<'a>,
     sizes: &'a [Vec<usize>],
-    /// For every use its table.
-    uses: Vec<usize>,
+    /// For every use what it reads.
+    uses: Vec<ReadFrom>,
     next: usize,
 }
 
@@ -316,7 +316,7 @@ impl TermReader<'_> {
                 let own = self.call(*func, (args, certain), parts.into_iter().map(|part| part.value).collect());
                 Meaning { defined: defined.and(own.defined), ..own }
             }
-            Expr::Learn(_, indices) => self.learned(indices)?,
+            Expr::Learn(_, indices) | Expr::Read(_, indices) => self.learned(indices)?,
         })
     }
 
@@ -410,11 +410,17 @@ impl TermReader<'_> {
         }
     }
 
-    /// A learned number: there is one where all indices lie inside the table.
+    /// A number that is read: there is one where all indices lie inside the table. Those of values lie inside.
     fn learned(&mut self, indices: &[Expr]) -> Result<Meaning, Untold> {
         let here = self.next;
         self.next += 1;
-        let table = self.uses.get(here).and_then(|table| self.sizes.get(*table)).cloned().unwrap_or_default();
+        let table = match self.uses.get(here) {
+            Some(ReadFrom::Table(table)) => self.sizes.get(*table).cloned().unwrap_or_default(),
+            _ => {
+                let places = indices.iter().map(|index| Ok(self.read(index)?.value)).collect::<Result<_, Untold>>()?;
+                return Ok(Meaning { value: Term::Learned(here, places), defined: YES });
+            }
+        };
         let (mut defined, mut places) = (YES, vec![]);
         for (index, size) in indices.iter().zip(table) {
             let own = self.read(index)?;

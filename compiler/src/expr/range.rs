@@ -1,6 +1,6 @@
 //! Bounds of the indices of learned tables: interval arithmetic, narrowed by the comparisons of the mask.
 
-use super::{BinaryOp, Distribution, Expr, Func, ScalarValue, Uses, Var, eval, tables};
+use super::{BinaryOp, Distribution, Expr, Func, ReadFrom, ScalarValue, Uses, Var, eval, tables};
 
 /// Facts that hold wherever a bias is evaluated.
 #[derive(Clone, Copy, Debug)]
@@ -41,9 +41,10 @@ const LARGEST: f64 = 16_777_216.0;
 /// # Errors
 /// An index for which that can't be shown.
 pub fn sizes(bias: &Expr, facts: &BiasFacts<'_>) -> Result<Vec<Vec<usize>>, Unbounded> {
-    let Uses { names, uses } = tables(bias);
+    let Uses { names, uses, .. } = tables(bias);
     let mut sizes = vec![vec![]; names.len()];
-    for (at, indices) in uses {
+    for (from, indices) in uses {
+        let ReadFrom::Table(at) = from else { continue };
         for (n, size) in table(indices, facts)?.into_iter().enumerate() {
             match sizes[at].get_mut(n) {
                 Some(known) => *known = size.max(*known),
@@ -166,8 +167,8 @@ fn form(expr: &Expr, facts: &BiasFacts<'_>) -> NumberRange {
             (Distribution::Geometric, _) => NumberRange::at_least(1.0),
             _ => NumberRange::at_least(0.0),
         },
-        // Parameters have single precision.
-        Expr::Learn(..) => NumberRange { low: -f64::from(f32::MAX), high: f64::from(f32::MAX) },
+        // Parameters and values have single precision.
+        Expr::Learn(..) | Expr::Read(..) => NumberRange { low: -f64::from(f32::MAX), high: f64::from(f32::MAX) },
         Expr::Bool(_) | Expr::Not(_) => NumberRange::ANY,
     }
 }
@@ -203,7 +204,7 @@ fn operator(op: BinaryOp, whole: bool, a: NumberRange, b: NumberRange) -> Number
 /// Whether every number in an expression is an integer.
 fn is_whole(expr: &Expr) -> bool {
     match expr {
-        Expr::Float(_) | Expr::Call(Func::Ln, _) | Expr::Learn(..) => false,
+        Expr::Float(_) | Expr::Call(Func::Ln, _) | Expr::Learn(..) | Expr::Read(..) => false,
         Expr::Call(Func::Floor, _) => true,
         Expr::Draw(draw) => draw.distribution.is_whole(),
         other => other.operands().into_iter().all(is_whole),

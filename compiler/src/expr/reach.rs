@@ -59,7 +59,7 @@ impl KeySpan {
 }
 
 fn within(mask: &Expr, at: &Env) -> KeySpan {
-    if !mask.uses(Var::J) {
+    if !mask.uses(Var::J) && !mask.reads() {
         // What has no value hides the key.
         return if eval(mask, at) == Ok(ScalarValue::Bool(true)) { KeySpan::ALL } else { KeySpan::NONE };
     }

@@ -11,6 +11,7 @@ pub fn simplify(expr: Expr) -> Expr {
         Expr::Binary(op, a, b) => Expr::Binary(op, Box::new(simplify(*a)), Box::new(simplify(*b))),
         Expr::Call(func, args) => Expr::Call(func, args.into_iter().map(simplify).collect()),
         Expr::Learn(table, args) => Expr::Learn(table, args.into_iter().map(simplify).collect()),
+        Expr::Read(value, args) => Expr::Read(value, args.into_iter().map(simplify).collect()),
         leaf => return leaf,
     };
     match constant(&simple) {
@@ -23,7 +24,10 @@ pub fn simplify(expr: Expr) -> Expr {
 pub(crate) fn constant(expr: &Expr) -> Option<Result<Expr, EvalError>> {
     let is_constant = |x: &&Expr| matches!(x, Expr::Int(_) | Expr::Float(_) | Expr::Bool(_));
     let operands = expr.operands();
-    if operands.is_empty() || matches!(expr, Expr::Learn(..) | Expr::Draw(_)) || !operands.iter().all(is_constant) {
+    if operands.is_empty()
+        || matches!(expr, Expr::Learn(..) | Expr::Read(..) | Expr::Draw(_))
+        || !operands.iter().all(is_constant)
+    {
         return None;
     }
     match eval(expr, &Env::default()) {

@@ -202,6 +202,7 @@ fn reads(expr: &ExprSyntax, name: &str) -> bool {
         | ExprKind::Bool(_)
         | ExprKind::Indexed(..)
         | ExprKind::Learn(..)
+        | ExprKind::Read(..)
         | ExprKind::Function(..)
         | ExprKind::Old(_) => false,
     }
@@ -266,6 +267,7 @@ impl UpdateReader<'_> {
             ExprKind::Call(..)
             | ExprKind::Indexed(..)
             | ExprKind::Learn(..)
+            | ExprKind::Read(..)
             | ExprKind::Function(..)
             | ExprKind::Old(_) => return Err("a formula has numbers, names, operators and functions".to_owned()),
         })

@@ -83,6 +83,8 @@ pub const FOLDING: AttributeGroup = AttributeGroup(&[
 /// The places of the last operands of an attention; those of learned tables stand before them.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Behind {
+    /// The values that mask, bias and `stop` read at positions.
+    pub reads: Range<usize>,
     /// The vectors and the matrix of relative positions.
     pub relative: Range<usize>,
     /// The matrices of talking heads: for scores, for probabilities.
@@ -163,7 +165,8 @@ impl Attrs {
     pub fn behind(&self, count: usize) -> Behind {
         let talking = count.saturating_sub(if self.get(TALKING) { 2 } else { 0 });
         let relative = talking.saturating_sub(if self.has(POSITION) { 3 } else { 0 });
-        Behind { relative: relative..talking, talking: talking..count }
+        let reads = relative.saturating_sub(self.get(READS));
+        Behind { reads: reads..relative, relative: relative..talking, talking: talking..count }
     }
 
     /// Keeps the attributes that another op has, too.
@@ -694,6 +697,8 @@ attributes! {
     BIAS = "bias": Call;
     /// Where gradients of keys and values go apart: an expression.
     STOP = "stop": Call;
+    /// How many values mask, bias and `stop` read at positions: operands behind the learned tables.
+    READS = "reads": Count = 0;
     /// Relative positions in the scores.
     POSITION = "position": Relative;
     /// Whether heads mix their scores, and behind the softmax their probabilities.

@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 use super::ops::Op;
 use super::pointwise;
 use super::types::{BATCH, CLASSES, Dim, Elem, PAIRS, Type, VOCAB, prefixed, unprefixed};
-use crate::expr::{self, Expr};
+use crate::expr::{self, Env, Expr, ReadFrom, ScalarValue, Var, eval};
 
 /// What a shape rule sees of a node.
 #[derive(Clone, Copy, Debug)]
@@ -144,14 +144,63 @@ fn attended<'s>(s: &'s Signature<'_>, before: usize) -> Result<&'s [Type], Strin
         }
         None => rest,
     };
+    let (tables, values) = tables
+        .split_at_checked(tables.len().wrapping_sub(s.attrs.get(attribute::READS)))
+        .ok_or_else(|| s.mismatch())?;
+    reads(s, values)?;
     let sized = |ty: &Type| ty.is_real() && ty.dims().iter().all(|d| d.fixed().is_some_and(|n| n > 0));
     let bias = s.attrs.find(attribute::BIAS).map(Expr::try_from).transpose()?;
     let learned = bias.as_ref().map(expr::tables);
     let (names, uses) = learned.map_or_else(Default::default, |learned| (learned.names, learned.uses));
     let fits = names.len() == tables.len()
         && tables.iter().all(sized)
-        && uses.iter().all(|(table, indices)| indices.len() == tables[*table].dims().len());
+        && uses.iter().all(|(from, indices)| match from {
+            ReadFrom::Table(table) => indices.len() == tables[*table].dims().len(),
+            ReadFrom::Value(_) => true,
+        });
     if fits { Ok(more) } else { Err(s.mismatch()) }
+}
+
+/// Demands of the values that mask, bias and `stop` read that they have a number, or channels, at every position of the queries or keys
+/// where they are read, and that the channels are there for every head.
+fn reads(s: &Signature<'_>, values: &[Type]) -> Result<(), String> {
+    let heads = s.attrs.find(attribute::HEADS).unwrap_or(1) as i64;
+    let rules = [
+        s.attrs.find(attribute::MASK).and_then(|mask| mask.rule()),
+        s.attrs.find(attribute::BIAS),
+        s.attrs.find(attribute::STOP),
+    ];
+    for rule in rules.into_iter().flatten() {
+        let rule = Expr::try_from(rule)?;
+        for (from, indices) in expr::tables(&rule).uses {
+            let ReadFrom::Value(n) = from else { continue };
+            let name = expr::tables(&rule).values[n];
+            let ty = name.parse().ok().and_then(|n: usize| values.get(n)).ok_or_else(|| s.mismatch())?;
+            let of = |at: usize| s.dims(at).get(..2) == ty.dims().get(..2) && ty.is_real() && ty.ragged().is_some();
+            let fits = match (indices, &ty.dims()[2.min(ty.dims().len())..]) {
+                ([at], []) => placed(at).is_some_and(of),
+                ([at, channel], [Dim::Fixed(channels)]) => {
+                    let inside = |head| matches!(eval(channel, &Env { head, ..Env::default() }), Ok(ScalarValue::Int(n)) if (0..*channels as i64).contains(&n));
+                    let by_head = [Var::I, Var::J, Var::Step, Var::Length].into_iter().all(|var| !channel.uses(var));
+                    placed(at).is_some_and(of) && by_head && (0..heads).all(inside)
+                }
+                _ => false,
+            };
+            if !fits {
+                return Err(format!("`{}` cannot read value {name} as `{rule}` does", s.op));
+            }
+        }
+    }
+    Ok(())
+}
+
+/// The operand at whose positions a value is read.
+fn placed(at: &Expr) -> Option<usize> {
+    match at {
+        Expr::Var(Var::I) => Some(0),
+        Expr::Var(Var::J) => Some(1),
+        _ => None,
+    }
 }
 
 /// Demands that queries divide into the heads, and keys and values into as wide key heads, of which each serves as many heads.
@@ -177,9 +226,12 @@ fn steps(s: &Signature<'_>, before: usize) -> Result<(), String> {
     let fits = s.operands[1] == s.operands[2] && queries.is_some() && queries == keys && s.dims(0).len() == 3;
     let counter = s.operands.get(before).is_some_and(|step| *step == Type::Tensor(Elem::Index, vec![]));
     s.demand(fits && counter && s.operands[1].ragged().is_some() && s.dims(1).len() == 4)?;
-    let placed = [s.attrs.has(attribute::BIAS), s.attrs.has(attribute::POSITION), s.attrs.has(attribute::STOP)];
-    if placed.contains(&true) {
-        return Err(format!("`{}` to the slots of positions has no bias, no positions and no `stop`", s.op));
+    let placed = [attribute::BIAS.row, attribute::POSITION.row, attribute::STOP.row, attribute::READS.row];
+    if placed.iter().any(|row| s.attrs.iter().any(|(name, _)| name == row.name)) {
+        return Err(format!(
+            "`{}` to the slots of positions has no bias, reads no values, and has no positions and no `stop`",
+            s.op
+        ));
     }
     s.demand(s.operands[1].slots().is_some())
 }

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use crate::expr::{BinaryOp, Distribution, Draw, Expr, Func, Per, ScalarValue, Var, learned, simplify};
+use crate::expr::{BinaryOp, Distribution, Draw, Expr, Func, Per, ScalarValue, Var, learned, read, simplify};
 
 /// One axis of a tensor.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -335,6 +335,7 @@ impl From<&Expr> for Attr {
                 Self::call(draw.distribution.name(), [list(&draw.args), more.to_vec()].concat())
             }
             Expr::Learn(table, args) => Self::call(&learned(table), list(args)),
+            Expr::Read(value, args) => Self::call(&read(value), list(args)),
         }
     }
 }
@@ -393,6 +394,10 @@ fn call_to_expr(name: &str, mut args: Vec<Expr>) -> Result<Expr, String> {
     match (name, args.pop()) {
         ("neg", Some(x)) if args.is_empty() => Ok(Expr::Neg(Box::new(x))),
         ("not", Some(x)) if args.is_empty() => Ok(Expr::Not(Box::new(x))),
+        (name, Some(x)) if name.starts_with("read_") => {
+            args.push(x);
+            Ok(Expr::Read(name.trim_start_matches("read_").to_owned(), args))
+        }
         (name, Some(x)) if name == "learn" || name.starts_with("learn_") => {
             args.push(x);
             Ok(Expr::Learn(name.trim_start_matches("learn").trim_start_matches('_').to_owned(), args))

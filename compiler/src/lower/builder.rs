@@ -110,6 +110,8 @@ pub(crate) struct Lower<'a> {
     binding: &'a Binding,
     /// The masks, biases and constants of the files.
     pub(crate) named: Arc<NamedExpressions>,
+    /// The values that masks and biases of equations read, by the names that they have there.
+    readable: Vec<(String, Value)>,
     /// The parameters so far, by name.
     params: BTreeMap<String, Value>,
     /// The inputs besides the tokens, by name.
@@ -179,6 +181,7 @@ impl<'a> Lower<'a> {
             path: vec![],
             binding,
             named: spec.named.clone(),
+            readable: vec![],
             params: BTreeMap::new(),
             inputs: BTreeMap::new(),
             leaves: 0,
@@ -272,6 +275,30 @@ impl<'a> Lower<'a> {
         (self.steps, self.trying) = (steps, trying);
         (self.leaves, self.streams, self.axes, self.equations) = counts;
         out
+    }
+
+    /// What masks and biases call a value that they read: `name`, or with a number if another value is called so.
+    pub(crate) fn readable(&mut self, name: &str, value: Value) -> String {
+        let mut called = name.to_owned();
+        let mut number = 1;
+        loop {
+            match self.readable.iter().find(|(known, _)| *known == called) {
+                Some((_, known)) if *known == value => return called,
+                Some(_) => {
+                    number += 1;
+                    called = format!("{name}_{number}");
+                }
+                None => {
+                    self.readable.push((called.clone(), value));
+                    return called;
+                }
+            }
+        }
+    }
+
+    /// The value that masks and biases call so.
+    pub(crate) fn value_read(&self, name: &str) -> Option<Value> {
+        self.readable.iter().find(|(known, _)| known == name).map(|(_, value)| *value)
     }
 
     /// The path of labels and parameter names.

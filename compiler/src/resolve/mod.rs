@@ -5,7 +5,7 @@ mod scope;
 
 pub(crate) use named::NamedExpression;
 pub use named::NamedExpressions;
-pub(crate) use scope::{NameBinding, ScopeId, Scopes};
+pub(crate) use scope::{NameBinding, PositionValue, ScopeId, Scopes};
 
 use crate::diag::{Diagnostic, Kind, Problems, did_you_mean, list};
 use crate::expr::{BinaryOp, Distribution, Draw, Expr, Func, Per, ScalarValue, Var, constant, is_natural, simplify};
@@ -72,6 +72,10 @@ pub(crate) struct Typed {
     /// What is whole in the place of a power in it whose exponent may be negative.
     power: Option<String>,
 }
+
+/// How values are read.
+const READS: &str =
+    "`c[i]` is what `c` has at the query, `c[j]` at the key, and `c[j, head]` the same in the channel of the head";
 
 /// The cure where a whole number is wanted.
 const ROUNDS: &str = "`/` is the real quotient: `floor(a / b)` rounds it down to a whole number";
@@ -244,6 +248,7 @@ impl<'r> Resolver<'r> {
                 let message = format!("an index has no meaning in {}", self.allowed.place);
                 self.problems.fail(Diagnostic::new(Kind::Syntax, index.span, message).help("only equations have it"))
             }
+            ExprKind::Read(base, indices) => self.read(base, indices, expr.span, scope),
             ExprKind::Call(name, args, None) => self.call(name, args, expr.span, scope),
             ExprKind::Learn(table, indices, None) => self.learn(table, indices, expr.span, scope),
         }
@@ -345,6 +350,11 @@ impl<'r> Resolver<'r> {
                 self.visits += typed.size;
                 return Some(typed);
             }
+            Some(NameBinding::Value(_)) => {
+                let message = format!("`{name}` is a value of every position");
+                let diagnostic = Diagnostic::new(Kind::WrongType, span, message);
+                return self.problems.fail(diagnostic.help(READS));
+            }
             None => {}
         }
         if let Some(var) = Var::ALL.into_iter().find(|v| v.name() == name) {
@@ -423,8 +433,12 @@ impl<'r> Resolver<'r> {
         }
         let mut inner: ScopeId = None;
         for (param, arg) in params.iter().zip(args) {
-            let value = self.resolve(arg, scope);
-            inner = self.scopes.bind(inner, &param.text, NameBinding::Resolved(value));
+            let value = arg.as_name().and_then(|name| self.scopes.find(scope, &name.text));
+            let bound = match value.filter(|value| matches!(value, NameBinding::Value(_))) {
+                Some(value) => value.clone(),
+                None => NameBinding::Resolved(self.resolve(arg, scope)),
+            };
+            inner = self.scopes.bind(inner, &param.text, bound);
         }
         let typed = self.guarded(&function.name.text, span, |this| this.resolve(&function.body, inner))?;
         let (kind, needs, fits) = match function.role {
@@ -511,6 +525,68 @@ impl<'r> Resolver<'r> {
         Some(Typed { ratio: false, ..typed })
     }
 
+    /// What a value has at the query or the key: `c[i]`, or `c[j, head]` where it has channels.
+    fn read(
+        &mut self,
+        base: &ast::ExprSyntax,
+        indices: &[ast::ExprSyntax],
+        span: Span,
+        scope: ScopeId,
+    ) -> Option<Typed> {
+        let Some(name) = base.as_name() else { return self.wrong(base.span, "a value is read by its name", "") };
+        let value = match self.scopes.find(scope, &name.text) {
+            Some(NameBinding::Value(value)) => value.clone(),
+            Some(_) => {
+                return self.wrong(base.span, &format!("`{}` is no value of positions", name.text), "it has no index");
+            }
+            None => return self.unknown(&name.text, base.span, scope, &[]),
+        };
+        let given = indices.len();
+        let (at, channel) = match (indices, value.channels) {
+            ([at], None) => (at, None),
+            ([at, channel], Some(_)) => (at, Some(channel)),
+            (_, channels) => {
+                let message = format!(
+                    "`{}` has {}",
+                    name.text,
+                    if channels.is_some() { "a position and a channel" } else { "a position" }
+                );
+                let label = format!(
+                    "here {} given",
+                    if given == 1 { "1 index is".to_owned() } else { format!("{given} indices are") }
+                );
+                return self.problems.fail(Diagnostic::new(Kind::WrongArity, span, message).label(label).help(READS));
+            }
+        };
+        let place = self.resolve(at, scope)?;
+        if !matches!(place.expr, Expr::Var(Var::I | Var::J)) {
+            let diagnostic = Diagnostic::new(Kind::WrongType, at.span, "a value is read at the query or at the key");
+            return self.problems.fail(diagnostic.label("this is neither `i` nor `j`").help(READS));
+        }
+        let mut places = vec![place];
+        if let Some(channel) = channel {
+            let typed = self.resolve(channel, scope)?;
+            self.integer(&typed, channel.span, "a channel")?;
+            let moves = [Var::I, Var::J, Var::Step, Var::Length].into_iter().any(|var| typed.expr.uses(var));
+            if moves || typed.expr.reads() || typed.expr.is_learned() {
+                return self.wrong(
+                    channel.span,
+                    "a channel is a number, or a number of every head",
+                    "this is another one",
+                );
+            }
+            places.push(typed);
+        }
+        let truth = value.truth;
+        self.join(places, if truth { ExpressionType::Bool } else { ExpressionType::Float }, span, |indices| {
+            let read = Expr::Read(value.name, indices);
+            match truth {
+                true => Expr::Binary(BinaryOp::Ne, Box::new(read), Box::new(Expr::Float(0.0))),
+                false => read,
+            }
+        })
+    }
+
     fn learn(&mut self, table: &str, indices: &[ast::ExprSyntax], span: Span, scope: ScopeId) -> Option<Typed> {
         if !self.allowed.learn {
             let message = format!("`learn` has no meaning in {}", self.allowed.place);
@@ -528,6 +604,9 @@ impl<'r> Resolver<'r> {
             operands.push(operand.filter(|typed| self.integer(typed, index.span, "an index of `learn`").is_some()));
         }
         let operands: Vec<Typed> = operands.into_iter().collect::<Option<_>>()?;
+        if let Some(n) = operands.iter().position(|x| x.expr.reads()) {
+            return self.wrong(indices[n].span, "an index of `learn` can't read a value", "needs a fixed number");
+        }
         if let Some(n) = operands.iter().position(|x| x.expr.is_learned()) {
             return self.wrong(indices[n].span, "an index of `learn` can't be learned itself", "needs a fixed number");
         }

@@ -29,6 +29,17 @@ struct ScopeEntry {
     bound: NameBinding,
 }
 
+/// A value of the positions.
+#[derive(Clone, Debug)]
+pub(crate) struct PositionValue {
+    /// What the expression calls it.
+    pub(crate) name: String,
+    /// How many channels it has; nothing for a number per position.
+    pub(crate) channels: Option<usize>,
+    /// Whether it is true or false.
+    pub(crate) truth: bool,
+}
+
 /// The binding of a name.
 #[derive(Clone)]
 pub(crate) enum NameBinding {
@@ -36,6 +47,8 @@ pub(crate) enum NameBinding {
     Written(ast::ExprSyntax, ScopeId),
     /// An argument that is worked out; `None` if it has errors.
     Resolved(Option<Typed>),
+    /// A value of the positions, which masks and biases read.
+    Value(PositionValue),
 }
 
 impl Scopes {

@@ -455,6 +455,8 @@ pub enum ExprKind {
     Learn(String, Vec<ExprSyntax>, Option<BodySyntax>),
     /// `name[index](args)`: a call with weights of its own for every value of the index.
     Indexed(Box<ExprSyntax>, Box<ExprSyntax>),
+    /// `name[i, channel]`: the value of a name at a position; only in masks and biases.
+    Read(Box<ExprSyntax>, Vec<ExprSyntax>),
     /// `depthwise.depth`: the value of a field before an edit; only in edits.
     Old(DottedPath),
     /// `name { settings }`: a function, not applied; only behind `share`.
@@ -511,6 +513,10 @@ impl ExprSyntax {
             ExprKind::Call(_, args, body) | ExprKind::Learn(_, args, body) => {
                 args.iter_mut().for_each(&mut *work);
                 body.iter_mut().for_each(|body| body.each_value(work));
+            }
+            ExprKind::Read(base, indices) => {
+                work(base);
+                indices.iter_mut().for_each(work);
             }
             ExprKind::Function(_, body) => body.each_value(work),
         }

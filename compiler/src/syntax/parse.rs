@@ -510,6 +510,12 @@ impl SyntaxReader<'_> {
                     None => call,
                 }
             }
+            Rule::read => {
+                let mut parts = RuleParts::of(pair);
+                let name = self.name(&parts.need());
+                let base = ExprSyntax { kind: ExprKind::Name(name.text), span: name.span };
+                ExprKind::Read(Box::new(base), parts.map(|p| self.climb(p)).collect())
+            }
             Rule::old => ExprKind::Old(self.path(pair)),
             Rule::group => ExprKind::Group(Box::new(self.climb(RuleParts::of(pair).need()))),
             _ => ExprKind::Name(self.name(&pair).text),

@@ -391,6 +391,7 @@ impl<'a> SyntaxPrinter<'a> {
                 let name = if table.is_empty() { "learn".to_owned() } else { format!("learn_{table}") };
                 format!("{name}[{}]{}", self.list(args), self.settings(body.as_ref()))
             }
+            ExprKind::Read(base, indices) => format!("{}[{}]", self.expr(base), self.list(indices)),
             ExprKind::Old(path) => self.path(path),
             ExprKind::Function(name, body) => format!("{}{}", name.text, self.settings(Some(body))),
             ExprKind::Group(x) => format!("({})", self.expr(x)),

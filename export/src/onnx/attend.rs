@@ -7,7 +7,7 @@ use rtc_compiler::ir::types::{Dim, Elem};
 
 use super::OnnxRefusal;
 use super::build::{AxisSize, OnnxBuilder};
-use super::expr::{BiasTable, Reads, VariableNames};
+use super::expr::{BiasTable, PaddedValue, Reads, VariableNames};
 use super::proto::AttributeProto;
 
 impl OnnxBuilder<'_> {
@@ -47,11 +47,12 @@ impl OnnxBuilder<'_> {
             let bounded = self.op("Tanh", &[&part]);
             scores = self.op("Mul", &[&bounded, &most]);
         }
-        let mut seen = self.seen(node, &places, steps.as_deref())?;
+        let values = self.read_values(node, x);
+        let mut seen = self.seen(node, (&places, &values), steps.as_deref())?;
         if let Some(bias) = node.find(attribute::BIAS) {
             let expr = Expr::try_from(bias).map_err(OnnxRefusal)?;
-            let tables = self.tables(node, x, behind.relative.start);
-            let (added, known) = self.bias(&expr, &mut Reads::with_tables(places, heads, tables, &expr))?;
+            let tables = self.tables(node, x, behind.reads.start);
+            let (added, known) = self.bias(&expr, &mut Reads::of_pairs((places, heads), (tables, values), &expr))?;
             scores = self.op("Add", &[&scores, &added]);
             if let Some(known) = known {
                 seen = self.op("And", &[&seen, &known]);
@@ -159,7 +160,12 @@ impl OnnxBuilder<'_> {
     }
 
     /// Which keys a query sees: those that exist and that the mask shows.
-    fn seen(&mut self, node: &Node, places: &VariableNames, steps: Option<&str>) -> Result<String, OnnxRefusal> {
+    fn seen(
+        &mut self,
+        node: &Node,
+        (places, values): (&VariableNames, &[PaddedValue]),
+        steps: Option<&str>,
+    ) -> Result<String, OnnxRefusal> {
         let exists = match self.axis_of(node.operands[1]) {
             Some(axis) => {
                 let mask = match steps {
@@ -184,7 +190,8 @@ impl OnnxBuilder<'_> {
             }
             Mask::Rule(rule) => {
                 let expr = Expr::try_from(rule).map_err(OnnxRefusal)?;
-                self.holds(&expr, &mut Reads::new(places.clone(), node.get(attribute::HEADS)))?
+                let around = (places.clone(), node.get(attribute::HEADS));
+                self.holds(&expr, &mut Reads::of_pairs(around, (vec![], values.to_vec()), &expr))?
             }
         };
         Ok(self.op("And", &[&exists, &shown]))
@@ -196,6 +203,15 @@ impl OnnxBuilder<'_> {
         let own = 3 + usize::from(is_step)..end;
         let sizes = |value: &Value| self.graph.ty(*value).dims().iter().filter_map(Dim::fixed).collect();
         own.map(|n| BiasTable { name: x[n].to_owned(), sizes: sizes(&node.operands[n]) }).collect()
+    }
+
+    /// The values that mask and bias read.
+    fn read_values(&self, node: &Node, x: &[&str]) -> Vec<PaddedValue> {
+        let value = |n: usize| {
+            let dims = self.graph.ty(node.operands[n]).dims();
+            PaddedValue { name: x[n].to_owned(), channels: dims.get(2).and_then(Dim::fixed) }
+        };
+        node.behind().reads.map(value).collect()
     }
 
     /// Queries with a shift of their head added.

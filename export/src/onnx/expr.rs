@@ -3,7 +3,7 @@
 //! Whole numbers are `int64`, others double precision.
 
 use rtc_compiler::expr::{
-    self, Action, BiasFacts, Care, Expr, Meaning, Sort, Term, Untold, Var, bias_meaning, meaning,
+    self, Action, BiasFacts, Care, Expr, Meaning, ReadFrom, Sort, Term, Untold, Uses, Var, bias_meaning, meaning,
 };
 
 use super::OnnxRefusal;
@@ -35,14 +35,23 @@ pub(super) struct BiasTable {
     pub(super) sizes: Vec<usize>,
 }
 
+/// A value of positions that masks and biases read: its numbers, padded to rows, and its channels, if it has some.
+#[derive(Clone, Debug)]
+pub(super) struct PaddedValue {
+    pub(super) name: String,
+    pub(super) channels: Option<usize>,
+}
+
 /// Everything that an expression reads.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Reads {
     pub(super) places: VariableNames,
     /// The tables, in the order in which the bias reads them first.
     pub(super) tables: Vec<BiasTable>,
-    /// For every use of a table which one it is.
-    uses: Vec<usize>,
+    /// The values of positions.
+    values: Vec<PaddedValue>,
+    /// For every use what it reads, and whether a value is read at the query.
+    uses: Vec<(ReadFrom, bool)>,
     /// Heads of the attention.
     heads: usize,
     /// Terms that have tensors already.
@@ -55,10 +64,20 @@ impl Reads {
         Self { places, heads, ..Self::default() }
     }
 
-    /// What a bias reads.
-    pub(super) fn with_tables(places: VariableNames, heads: usize, tables: Vec<BiasTable>, bias: &Expr) -> Self {
-        let uses = expr::tables(bias).uses.iter().map(|(table, _)| *table).collect();
-        Self { tables, uses, ..Self::new(places, heads) }
+    /// What a mask or a bias reads.
+    pub(super) fn of_pairs(
+        (places, heads): (VariableNames, usize),
+        (tables, values): (Vec<BiasTable>, Vec<PaddedValue>),
+        rule: &Expr,
+    ) -> Self {
+        let Uses { values: names, uses, .. } = expr::tables(rule);
+        let number = |n: usize| names[n].parse().unwrap_or(usize::MAX);
+        let from = |(from, indices): &(ReadFrom, &[Expr])| match *from {
+            ReadFrom::Value(n) => (ReadFrom::Value(number(n)), indices.first() == Some(&Expr::Var(Var::I))),
+            table => (table, false),
+        };
+        let uses = uses.iter().map(from).collect();
+        Self { tables, values, uses, ..Self::new(places, heads) }
     }
 
     /// Masks say nothing here: a bias is asked for all pairs.
@@ -115,7 +134,18 @@ impl OnnxBuilder<'_> {
             Term::Var(var) => of(variable(*var, &reads.places)?, DataType::Int),
             Term::Given => of(reads.places.given.clone().ok_or_else(|| unsaid("given"))?, DataType::Int),
             Term::Learned(at, indices) => {
-                let table = reads.uses.get(*at).and_then(|table| reads.tables.get(*table)).cloned();
+                let from = reads.uses.get(*at).copied();
+                if let Some((ReadFrom::Value(value), at_query)) = from {
+                    let value = reads.values.get(value).cloned().ok_or_else(|| unsaid("read"))?;
+                    let channel = indices.get(1).map(|channel| self.term(channel, reads)).transpose()?;
+                    let read = of(self.at_position(&value, at_query, channel.as_ref()), DataType::Double);
+                    reads.known.push((term.clone(), read.clone()));
+                    return Ok(read);
+                }
+                let table = match from {
+                    Some((ReadFrom::Table(table), _)) => reads.tables.get(table).cloned(),
+                    _ => None,
+                };
                 let table = table.ok_or_else(|| unsaid("learn"))?;
                 let indices = indices.iter().map(|x| self.term(x, reads)).collect::<Result<Vec<_>, _>>()?;
                 of(self.learned(&table, &indices), DataType::Double)
@@ -350,6 +380,22 @@ impl OnnxBuilder<'_> {
         let below = self.op("Less", &[&powers, &apart]);
         let below = self.cast(&below, DataType::Int);
         self.reduce("ReduceSum", &below, &[-1])
+    }
+
+    /// A value `[rows, positions]` or `[rows, positions, channels]` for every query, or for every key: `[rows, heads or 1, queries or 1, keys or
+    /// 1]`.
+    fn at_position(&mut self, value: &PaddedValue, at_query: bool, channel: Option<&Valued>) -> String {
+        let along = if at_query { 3 } else { 2 };
+        let by_head = match (channel, value.channels) {
+            (Some(channel), Some(_)) => {
+                let channels = self.reshape(&channel.name, &[-1]);
+                let own = self.op_with("Gather", &[&value.name, &channels], vec![AttributeProto::int("axis", 2)]);
+                self.transpose(&own, &[0, 2, 1])
+            }
+            _ => self.unsqueeze(&value.name, &[1]),
+        };
+        let name = self.unsqueeze(&by_head, &[along]);
+        self.cast(&name, DataType::Double)
     }
 
     /// The number of a table at some indices, which lie inside.

@@ -1,7 +1,7 @@
 //! Masks, biases and depths as Python, from their terms: the value, and whether there is one.
 
 use rtc_compiler::expr::{
-    Action, BiasFacts, Care, Expr, Meaning, Sort, Term, Untold, Var, bias_meaning, meaning, tables,
+    Action, BiasFacts, Care, Expr, Meaning, ReadFrom, Sort, Term, Untold, Uses, Var, bias_meaning, meaning, tables,
 };
 use rtc_compiler::ir::graph::{Graph, Node};
 use rtc_compiler::ir::types::Attr;
@@ -32,6 +32,8 @@ pub(super) struct PairContext<'a> {
     pub(super) sizes: &'a [Vec<usize>],
     /// The number of heads.
     pub(super) heads: usize,
+    /// The values of positions that are read, padded to rows.
+    pub(super) values: &'a [String],
 }
 
 /// What a term became.
@@ -58,15 +60,21 @@ impl Python {
 /// Writes the terms of one expression.
 pub(super) struct ExpressionWriter<'a> {
     place: EvaluationContext<'a>,
-    /// The table of every use of `learn`, in reading order.
-    uses: Vec<usize>,
+    /// What every use reads, in reading order: a table, or the value of a number.
+    uses: Vec<ReadFrom>,
     /// Sections that the text needs.
     pub(super) sections: Vec<&'static str>,
 }
 
 impl<'a> ExpressionWriter<'a> {
     pub(super) fn new(place: EvaluationContext<'a>, expr: &Expr) -> Self {
-        let uses = tables(expr).uses.iter().map(|(table, _)| *table).collect();
+        let Uses { values, uses, .. } = tables(expr);
+        let number = |n: usize| values[n].parse().unwrap_or(usize::MAX);
+        let from = |(from, _): &(ReadFrom, _)| match *from {
+            ReadFrom::Value(n) => ReadFrom::Value(number(n)),
+            table => table,
+        };
+        let uses = uses.iter().map(from).collect();
         Self { place, uses, sections: vec![] }
     }
 
@@ -170,8 +178,16 @@ impl<'a> ExpressionWriter<'a> {
         let EvaluationContext::Pairs(pairs) = self.place else {
             return Err(Refused("a depth with a learned table".to_owned()));
         };
-        let indices = indices.iter().map(|index| Ok(self.write(index)?.text)).collect::<Result<Vec<_>, Refused>>()?;
-        let table = self.uses.get(use_).and_then(|table| pairs.tables.get(*table));
+        let mut indices =
+            indices.iter().map(|index| Ok(self.write(index)?.text)).collect::<Result<Vec<_>, Refused>>()?;
+        let table = match self.uses.get(use_) {
+            Some(ReadFrom::Table(table)) => pairs.tables.get(*table),
+            Some(ReadFrom::Value(value)) => {
+                indices.insert(0, "row".to_owned());
+                pairs.values.get(*value)
+            }
+            None => None,
+        };
         let table = table.ok_or_else(|| Refused("a learned table without numbers".to_owned()))?;
         Ok(Python { text: format!("{table}[{}].double()", indices.join(", ")), atom: true, tensor: true })
     }

@@ -77,6 +77,7 @@ const KNOWN: &[Attribute] = &[
     attribute::PLAN.row,
     attribute::POSITION.row,
     attribute::RANK.row,
+    attribute::READS.row,
     attribute::ROLE.row,
     attribute::SCALE.row,
     attribute::SHORT.row,
@@ -91,8 +92,8 @@ const KNOWN: &[Attribute] = &[
     attribute::TALKING.row,
     attribute::THRESHOLD.row,
     attribute::TIED.row,
-    attribute::TRANSPOSED.row,
     attribute::TRANSPOSE.row,
+    attribute::TRANSPOSED.row,
     attribute::VALUE.row,
     attribute::WHEN.row,
     attribute::WIDTH.row,
@@ -756,7 +757,7 @@ impl OpCall<'_> {
         let has_step = node.operands.get(3).is_some_and(is_step);
         let step = if has_step { self.dot(3) } else { String::new() };
         let behind = node.behind();
-        let own = 3 + usize::from(has_step)..behind.relative.start;
+        let own = 3 + usize::from(has_step)..behind.reads.start;
         let sizes: Vec<Vec<usize>> =
             own.clone().map(|n| self.ty(n).dims().iter().filter_map(Dim::fixed).collect()).collect();
         let tables = texts(&self.operands[own]);
@@ -782,14 +783,23 @@ impl OpCall<'_> {
             }
         }
         let heads = node.get(attribute::HEADS);
-        let pairs = PairContext { step: &step, tables: &tables, sizes: &sizes, heads };
+        let padded = |n: usize| {
+            let axis =
+                axis(self.ty(n)).ok_or_else(|| Refused("a value without positions in a mask or a bias".to_owned()))?;
+            Ok(format!("{axis}.pad({})", self.x(n)))
+        };
+        let values = behind.reads.clone().map(padded).collect::<Result<Vec<_>, Refused>>()?;
+        if !values.is_empty() {
+            text += ", reads=True";
+        }
+        let pairs = PairContext { step: &step, tables: &tables, sizes: &sizes, heads, values: &values };
         let place = EvaluationContext::Pairs(&pairs);
         match node.get(attribute::MASK) {
             Mask::All => {}
             Mask::Causal if axes[0] != axes[1] && self.ty(0).ragged().is_some_and(|own| is_chosen(self.graph, own)) => {
                 text += &format!(", mask=lambda i, j, head, length: {}.past(j)", axes[0]);
             }
-            Mask::Causal => text += ", mask=lambda i, j, head, length: j <= i",
+            Mask::Causal => text += &format!(", mask={}: j <= i", self.of_pairs()),
             Mask::Rule(rule) => text += &format!(", mask={}", self.rule(rule, place)?),
         }
         if let Some(bias) = node.find(attribute::BIAS) {
@@ -813,7 +823,12 @@ impl OpCall<'_> {
         let mut writer = ExpressionWriter::new(place, &expr);
         let text = writer.mask(&expr)?;
         self.sections.append(&mut writer.sections);
-        Ok(format!("lambda i, j, head, length: {text}"))
+        Ok(format!("{}: {text}", self.of_pairs()))
+    }
+
+    /// The head of a function of masks and biases. What reads values is told the row, too.
+    fn of_pairs(&self) -> &'static str {
+        if self.node.get(attribute::READS) > 0 { "lambda i, j, head, length, row" } else { "lambda i, j, head, length" }
     }
 
     /// A bias as a function, which is asked where the mask holds.
@@ -827,6 +842,6 @@ impl OpCall<'_> {
         let mut writer = ExpressionWriter::new(place, &expr);
         let text = writer.bias(&expr, mask.as_ref())?;
         self.sections.append(&mut writer.sections);
-        Ok(format!("lambda i, j, head, length: {text}"))
+        Ok(format!("{}: {text}", self.of_pairs()))
     }
 }

@@ -3,7 +3,7 @@
 //! A mask of all or of the past costs nothing. Where mask and bias see positions only through their distance, queries go through the
 //! distances that the mask shows, so few keys cost little. Other expressions are part of the kernels ([`super::mask_codegen`]).
 
-use rtc_compiler::expr::{ScalarValue, Var, eval};
+use rtc_compiler::expr::{ReadFrom, ScalarValue, Var, eval};
 use rtc_compiler::ir::attribute::{self, Mask, Sight};
 use rtc_compiler::ir::graph::Value;
 use rtc_compiler::ir::types::Elem;
@@ -76,10 +76,19 @@ pub(super) struct Ruled {
     pub(super) given: Vec<KernelArgument>,
     /// The operands that are tables.
     pub(super) tables: Vec<Value>,
+    /// The operands that are values of positions, each with its channels, and whether the bias reads it.
+    pub(super) values: Vec<(Value, usize, bool)>,
     /// The distances that are seen, where positions are seen only through theirs.
     pub(super) list: Option<OffsetList>,
     /// Whether the gradients of keys and values go apart.
     pub(super) stops: bool,
+}
+
+impl Ruled {
+    /// Whether the bias has numbers that have gradients.
+    fn is_learned(&self) -> bool {
+        !self.tables.is_empty() || self.values.iter().any(|(_, _, is_learned)| *is_learned)
+    }
 }
 
 /// The sharing of keys among heads, and what their products become.
@@ -120,7 +129,8 @@ impl<T: Element> DeviceExecutor<T> {
         let narrow = match fixed {
             3 => self.narrow[c.node.results[0].index()],
             _ => {
-                let plain = rule.as_ref().is_none_or(|rule| rule.tables.is_empty() && !rule.stops);
+                let plain =
+                    rule.as_ref().is_none_or(|rule| rule.tables.is_empty() && rule.values.is_empty() && !rule.stops);
                 codes.is_none() && plain && self.stored(c.operand(3)).is_narrow()
             }
         };
@@ -306,11 +316,15 @@ impl<T: Element> DeviceExecutor<T> {
         let a = self.describe(c, 4)?;
         let dy = if a.narrow { self.stored(c.operand(3)) } else { self.real(c.operand(3)) };
         let stats = self.backward(c, &a, &dy);
-        let tables = a.rule.as_ref().map_or(0, |rule| rule.tables.len());
-        if let Some(rule) = a.rule.as_ref().filter(|_| tables > 0) {
-            let slopes = self.bias_slopes(c, &a, rule, &dy, &stats);
+        let (mut more, tables) = a.rule.as_ref().map_or((0, 0), |rule| (rule.values.len(), rule.tables.len()));
+        more += tables;
+        if let Some(rule) = a.rule.as_ref().filter(|_| more > 0) {
+            let slopes = rule.is_learned().then(|| self.bias_slopes(c, &a, rule, &dy, &stats));
             for table in 0..tables {
-                self.table_grad(c, &a, rule, &slopes, table);
+                slopes.iter().for_each(|slopes| self.table_grad(c, &a, rule, slopes, table));
+            }
+            for n in 0..rule.values.len() {
+                self.value_grad(c, &a, rule, slopes.as_ref(), n);
             }
         }
         if let Some(codes) = &a.codes {
@@ -318,7 +332,7 @@ impl<T: Element> DeviceExecutor<T> {
             let d_codes = self.pool.take::<T>(codes.count * width);
             let args = [dy.arg(), stats.arg(), d_codes.arg(), int(codes.count), int(a.rows)];
             self.start_warps("attention_codes", &a, [a.heads, codes.count], a.widths[0], &args);
-            self.map_grad(c, codes, &d_codes, 3 + tables + 2);
+            self.map_grad(c, codes, &d_codes, 3 + more + 2);
         }
         Ok(())
     }
@@ -374,9 +388,9 @@ impl<T: Element> DeviceExecutor<T> {
             }
         }
         let width = a.heads * e;
-        let tables = a.rule.as_ref().map_or(0, |rule| rule.tables.len());
+        let before = a.rule.as_ref().map_or(0, |rule| rule.tables.len() + rule.values.len());
         for (n, part) in parts.iter().flatten().enumerate() {
-            let (y, add) = self.target(c, 3 + tables + n);
+            let (y, add) = self.target(c, 3 + before + n);
             self.sum_rows(part, &y, part.len() / width.max(1), width, add);
         }
         let unpacked = |n: usize, packed: DeviceArray| {
@@ -443,6 +457,29 @@ impl<T: Element> DeviceExecutor<T> {
         let more = [list.distances.arg(), int(list.distances.len()), int(a.heads), slopes.numbers.arg()];
         let args = [&rule.given[..], &more, &[y.arg(), int(table), flag(add)]].concat();
         self.pool.launch(&kernel, [y.len() as u32, 1, 1], &args);
+    }
+
+    /// The gradient of a value that mask and bias read: 0 where only the mask does.
+    fn value_grad(
+        &mut self,
+        c: &DeviceNodeContext<'_>,
+        a: &DeviceAttention,
+        rule: &Ruled,
+        slopes: Option<&Slopes>,
+        n: usize,
+    ) {
+        let result = 3 + rule.tables.len() + n;
+        let (value, channels, is_learned) = rule.values[n];
+        let (Some(name), Some(slopes), true) = (&rule.name, slopes, is_learned) else {
+            let none = self.pool.zeros::<T>(self.real(value).len());
+            return self.put_or_add(c, result, none);
+        };
+        let axis = c.place.axis_of(c.ty(value), &self.pool);
+        let (y, add) = self.target(c, result);
+        let places = [a.queries.offsets.arg(), a.keys.offsets.arg(), axis.row_of.arg(), int(a.heads), int(channels)];
+        let more = [y.arg(), int(rule.tables.len() + n), flag(add), whole(y.len())];
+        let of_pairs = [slopes.numbers.arg(), address(slopes.starts.as_ref())];
+        self.pool.each(&format!("read_{name}"), y.len(), &[&rule.given[..], &of_pairs, &places, &more].concat());
     }
 
     /// The n-th result: added to its parameter's gradient where the plan says so, else put into the table.
@@ -544,8 +581,11 @@ impl<T: Element> DeviceExecutor<T> {
         let name = self.rules.get(&c.step.node).cloned();
         let (first, count) = rule.bias.as_ref().map_or((0, 0), |bias| (bias.first, bias.sizes.len()));
         let tables = c.node.operands[first..first + count].to_vec();
+        let reads = |n| rule.bias.as_ref().is_some_and(|bias| bias.uses.contains(&ReadFrom::Value(n)));
+        let own = c.node.operands[c.node.behind().reads].iter().zip(&rule.channels).enumerate();
+        let values: Vec<_> = own.map(|(n, (v, channels))| (*v, *channels, reads(n))).collect();
         let mut given = vec![KernelArgument::Whole(step)];
-        given.extend(tables.iter().map(|v| self.real(*v).arg()));
+        given.extend(tables.iter().chain(values.iter().map(|(v, ..)| v)).map(|v| self.real(*v).arg()));
         let list = rule.by_distance.then(|| {
             let (distances, gaps) = self.distances(c, rule, step, longest);
             let values = name.as_ref().filter(|_| rule.bias.is_some()).map(|name| {
@@ -557,7 +597,7 @@ impl<T: Element> DeviceExecutor<T> {
             });
             OffsetList { distances, gaps, values }
         });
-        Ok(Some(Ruled { name, given, tables, list, stops: rule.stop.is_some() }))
+        Ok(Some(Ruled { name, given, tables, values, list, stops: rule.stop.is_some() }))
     }
 
     /// The distances that a mask shows: those of a power of two of positions, so that batches of other lengths find them made.

@@ -235,8 +235,3 @@ pub(super) fn generated(plan: &Plan, target: KernelTarget) -> Vec<GeneratedKerne
     };
     plan.graph.walk(MAIN).into_iter().filter_map(of).flatten().collect()
 }
-
-/// Whether an op is an attention that may have a mask and a bias.
-pub(super) fn is_attention(op: Op) -> bool {
-    matches!(op, Op::Attention | Op::AttentionGrad)
-}

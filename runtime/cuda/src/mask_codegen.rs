@@ -6,15 +6,15 @@
 
 use std::fmt::Write as _;
 
-use rtc_compiler::expr::{BinaryOp, Expr, Func, Var, distances};
+use rtc_compiler::expr::{BinaryOp, Expr, Func, ReadFrom, Var, distances, tables};
 use rtc_compiler::ir::graph::{MAIN, NodeId};
 use rtc_compiler::ir::ops::Op;
 use rtc_compiler::plan::Plan;
 use sha2::{Digest, Sha256};
 
-use super::attention_kernels::{AttentionForm, AttentionKernel, KEYS, is_attention};
+use super::attention_kernels::{AttentionForm, AttentionKernel, KEYS};
 use super::device::{GeneratedKernel, KernelTarget};
-use rtc_exec::mask::{self, Bias, MaskRule};
+use rtc_exec::mask::{self, Bias, MaskRule, is_attention};
 
 /// The kernels of one node's mask and bias.
 #[derive(Clone, Debug)]
@@ -30,7 +30,7 @@ struct KernelNeeds {
     /// Whether there are gradients.
     backward: bool,
     form: AttentionForm,
-    /// Whether it has learned numbers.
+    /// Whether it has learned tables, or reads values.
     learned: bool,
     /// Whether the gradients of some pairs go apart.
     stops: bool,
@@ -42,7 +42,7 @@ pub(super) fn written(plan: &Plan, target: KernelTarget) -> Vec<(NodeId, MaskKer
     let of = |id: NodeId| {
         let node = plan.graph.node(id);
         let Some(Ok(rule)) = exprs.get(&id).filter(|_| is_attention(node.op)) else { return None };
-        let learned = rule.bias.as_ref().is_some_and(|bias| !bias.sizes.is_empty());
+        let learned = rule.bias.as_ref().is_some_and(|bias| !bias.uses.is_empty());
         let needs = KernelNeeds {
             backward: node.op == Op::AttentionGrad,
             form: AttentionForm::of(&plan.graph, node, rule.by_distance, target),
@@ -65,10 +65,10 @@ fn write(rule: &MaskRule, needs: KernelNeeds) -> Option<MaskKernels> {
     // Attentions of one model may share expressions: the first kernel of a program brings them.
     let shared =
         format!("#ifndef RULE_{hash}\n#define RULE_{hash}\nstruct Rule_{hash} {{\n{fields}{body}}};\n#endif\n");
-    let tables = rule.bias.as_ref().map_or(0, |bias| bias.sizes.len());
+    let read = [rule.bias.as_ref().map_or(0, |bias| bias.sizes.len()), rule.channels.len()];
     let kernels = match rule.by_distance {
-        true => by_distance(&hash, tables, rule.bias.is_some(), needs),
-        false => by_pair(&hash, tables, needs),
+        true => by_distance(&hash, read, rule.bias.is_some(), needs),
+        false => by_pair(&hash, read, needs),
     };
     let made =
         |(name, rest): (String, String)| GeneratedKernel { source: format!("{shared}TEAM({name}){rest}\n"), name };
@@ -77,16 +77,21 @@ fn write(rule: &MaskRule, needs: KernelNeeds) -> Option<MaskKernels> {
 }
 
 /// The parameters of a kernel that its expressions read, and the object that holds them, for the pairs of a `part` where it tells some
-/// apart.
-fn given(hash: &str, tables: usize, part: &str) -> (String, String) {
-    let parameters: String = (0..tables).map(|n| format!(", const real *t{n}")).collect();
-    let values: String = (0..tables).map(|n| format!(", t{n}")).collect();
+/// apart. What is read are so many tables and values.
+fn given(hash: &str, read: [usize; 2], part: &str) -> (String, String) {
+    let parameters: String = names(read).map(|name| format!(", const real *{name}")).collect();
+    let values: String = names(read).map(|name| format!(", {name}")).collect();
     (format!("whole step{parameters}"), format!("Rule_{hash} own = {{step{part}{values}}};"))
 }
 
+/// What tables and values are called.
+fn names([tables, values]: [usize; 2]) -> impl Iterator<Item = String> {
+    (0..tables).map(|n| format!("t{n}")).chain((0..values).map(|n| format!("r{n}")))
+}
+
 /// Kernels for the numbers of a list of distances: their values, and the gradients of the tables that they are made of.
-fn by_distance(hash: &str, tables: usize, biased: bool, needs: KernelNeeds) -> Vec<(String, String)> {
-    let (parameters, object) = given(hash, tables, "");
+fn by_distance(hash: &str, read: [usize; 2], biased: bool, needs: KernelNeeds) -> Vec<(String, String)> {
+    let (parameters, object) = given(hash, read, "");
     let mut out = vec![];
     if biased {
         let body = format!(
@@ -106,13 +111,13 @@ fn by_distance(hash: &str, tables: usize, biased: bool, needs: KernelNeeds) -> V
 }
 
 /// Attention with the expressions in it.
-fn by_pair(hash: &str, tables: usize, needs: KernelNeeds) -> Vec<(String, String)> {
-    let (parameters, object) = given(hash, tables, if needs.stops { ", 0" } else { "" });
+fn by_pair(hash: &str, read: [usize; 2], needs: KernelNeeds) -> Vec<(String, String)> {
+    let (parameters, object) = given(hash, read, if needs.stops { ", 0" } else { "" });
     let kernel = |kernel: AttentionKernel| {
         let (own, call) = (needs.form.parameters(), needs.form.call(&kernel, "rule"));
         // The gradients of keys are made in two parts.
         let (object, part) = match needs.stops && kernel.name == KEYS {
-            true => (given(hash, tables, ", part").1, ", int part"),
+            true => (given(hash, read, ", part").1, ", int part"),
             false => (object.clone(), ""),
         };
         let body = format!(
@@ -137,14 +142,24 @@ fn by_pair(hash: &str, tables: usize, needs: KernelNeeds) -> Vec<(String, String
              pair_gradient(own, slopes, starts, q_offsets, k_offsets, rows, total, per, count, parts, size, table);\n}}"
         );
         out.push((format!("tables_{hash}"), body));
+        if read[1] > 0 {
+            let body = format!(
+                "({parameters}, const real *slopes, const u64 *starts, const u32 *q_offsets, const u32 *k_offsets, const u32 *row_of, \
+                 int heads, int channels, real *y, int value, int add, whole n) {{\n    EACH(i, n)\n    {object}\n    \
+                 value_gradient(own, slopes, starts, q_offsets, k_offsets, row_of, heads, channels, y, value, add, i);\n}}"
+            );
+            out.push((format!("read_{hash}"), body));
+        }
     }
     out
 }
 
-/// The members of the object: the step, the part of pairs where gradients go apart (0 for all, 1 for those that stay), and the tables.
+/// The members of the object: the step, the part of pairs where gradients go apart (0 for all, 1 for those that stay), the tables, and the
+/// values.
 fn fields(rule: &MaskRule) -> String {
     let tables = rule.bias.as_ref().map_or(0, |bias| bias.sizes.len());
-    let tables: String = (0..tables).map(|n| format!("    const real *t{n};\n")).collect();
+    let tables: String =
+        names([tables, rule.channels.len()]).map(|name| format!("    const real *{name};\n")).collect();
     let part = if rule.stop.is_some() { "    int part;\n" } else { "" };
     format!("{}    whole step;\n{part}{tables}", reach(rule))
 }
@@ -159,45 +174,83 @@ fn reach(rule: &MaskRule) -> String {
 
 /// The functions of the object.
 fn expressions(rule: &MaskRule) -> String {
-    let place = "whole i, whole j, whole length, whole head";
+    let place = "whole i, whole j, whole length, whole head, RowStarts at";
     let mut out = String::new();
     let none = Bias { expr: Expr::Float(0.0), sizes: vec![], uses: vec![], first: 0 };
     let bias = rule.bias.as_ref().unwrap_or(&none);
-    let mut writer = MaskWriter { bias, next: 0 };
-    let value = writer.text(&bias.expr).into_dual();
+    let writer = |uses: &[ReadFrom], slopes| MaskWriter {
+        uses: uses.to_vec(),
+        sizes: &bias.sizes,
+        channels: &rule.channels,
+        slopes,
+        next: 0,
+    };
+    let of_values = |n: usize| rule.reads[n].iter().map(|value| ReadFrom::Value(*value)).collect::<Vec<_>>();
+    let value = writer(&bias.uses, true).text(&bias.expr).into_dual();
     let _ = write!(
         out,
         "    // The bias, and how it changes with the number that is read at use `by`, which is number `place` of its table.\n    \
          __device__ Dual bias({place}, int by, whole &place, bool &ok) const {{\n        return {value};\n    }}\n"
     );
     let mut sees = match &rule.expr {
-        Some(mask) => format!("        if (!{} || !ok) return minus_infinity();\n", writer.text(mask).text),
+        Some(mask) => {
+            let decided = writer(&of_values(0), false).decided(mask);
+            let shows = writer(&of_values(0), false).text(mask).text;
+            format!("{decided}        if (!{shows} || !ok) return minus_infinity();\n")
+        }
         None => String::new(),
     };
     if let Some(stop) = &rule.stop {
-        let text = writer.text(stop).text;
+        let text = writer(&of_values(1), false).text(stop).text;
         let _ = write!(
             out,
             "    // Whether the gradients of a pair go apart.\n    __device__ bool stops({place}) const {{\n        bool ok = true;\n        \
              return {text} && ok;\n    }}\n"
         );
-        sees += "        if (part && stops(i, j, length, head) != (part == 2)) return minus_infinity();\n";
+        sees += &writer(&of_values(1), false).decided(stop);
+        sees += "        if (part && stops(i, j, length, head, at) != (part == 2)) return minus_infinity();\n";
     }
     let _ = write!(
         out,
         "    // What is added to a score; minus infinity where the key is hidden, or the bias has no value.\n    \
          __device__ real added({place}) const {{\n        bool ok = true;\n        whole unused = -1;\n{sees}        \
-         double more = bias(i, j, length, head, -1, unused, ok).value;\n        \
+         double more = bias(i, j, length, head, at, -1, unused, ok).value;\n        \
          return is_bias(more, ok) ? (real)more : minus_infinity();\n    }}\n"
     );
-    let uses: String =
-        bias.uses.iter().enumerate().map(|(use_, table)| format!("use == {use_} ? {table} : ")).collect();
+    let tables = bias.sizes.len();
+    let number = |from: &ReadFrom| match *from {
+        ReadFrom::Table(table) => table,
+        ReadFrom::Value(value) => tables + value,
+    };
+    let by_use = |of: &dyn Fn(usize) -> String, otherwise: &str| {
+        let each: String = (0..bias.uses.len()).map(|one| format!("use == {one} ? {} : ", of(one))).collect();
+        format!("{each}{otherwise}")
+    };
+    let indices = tables_of(&bias.expr);
+    let at_query = |one: usize| (indices[one].first() == Some(&Expr::Var(Var::I))).to_string();
+    let channel = |one: usize| {
+        let channel = indices[one].get(1).filter(|_| matches!(bias.uses[one], ReadFrom::Value(_)));
+        channel.map_or_else(|| "0".to_owned(), |channel| writer(&[], false).text(channel).text)
+    };
     let _ = write!(
         out,
-        "    __device__ int uses() const {{ return {}; }}\n    __device__ int table_of(int use) const {{ return {uses}-1; }}\n",
-        bias.uses.len()
+        "    __device__ int uses() const {{ return {}; }}\n    \
+         // The table that a use reads; values are counted behind the tables.\n    \
+         __device__ int table_of(int use) const {{ return {}; }}\n    \
+         // Whether it reads a value at the query, and in which channel.\n    \
+         __device__ bool at_query(int use) const {{ return {}; }}\n    \
+         __device__ whole channel_of(int use, whole head) const {{ bool ok = true; return {}; }}\n",
+        bias.uses.len(),
+        by_use(&|one| number(&bias.uses[one]).to_string(), "-1"),
+        by_use(&at_query, "false"),
+        by_use(&channel, "0"),
     );
     out
+}
+
+/// The indices of all uses of an expression.
+fn tables_of(expr: &Expr) -> Vec<&[Expr]> {
+    tables(expr).uses.into_iter().map(|(_, indices)| indices).collect()
 }
 
 /// The type of an expression in C.
@@ -244,9 +297,15 @@ impl CodeExpression {
     }
 }
 
-/// Writes expressions; learned numbers are counted in reading order.
+/// Writes expressions; numbers that are read are counted in reading order.
 struct MaskWriter<'a> {
-    bias: &'a Bias,
+    /// What every use reads.
+    uses: Vec<ReadFrom>,
+    /// The sizes of the tables, and the channels of the values.
+    sizes: &'a [Vec<usize>],
+    channels: &'a [usize],
+    /// Whether numbers that are read have slopes.
+    slopes: bool,
     next: usize,
 }
 
@@ -274,21 +333,52 @@ impl MaskWriter<'_> {
                 let arguments: Vec<CodeExpression> = arguments.iter().map(|x| self.text(x)).collect();
                 call(*func, &arguments)
             }
-            Expr::Learn(_, indices) => self.learned(indices),
+            Expr::Learn(_, indices) | Expr::Read(_, indices) => self.read(indices),
         }
     }
 
-    fn learned(&mut self, indices: &[Expr]) -> CodeExpression {
+    fn read(&mut self, indices: &[Expr]) -> CodeExpression {
         let here = self.next;
         self.next += 1;
-        let table = self.bias.uses.get(here).copied().unwrap_or(0);
-        let sizes = self.bias.sizes.get(table).cloned().unwrap_or_default();
-        let mut at = "(whole)0".to_owned();
-        for (index, size) in indices.iter().zip(sizes) {
-            let index = self.text(index).text;
-            at = format!("({at} * {size} + inside({index}, {size}, ok))");
+        let number = match self.uses.get(here).copied() {
+            Some(ReadFrom::Value(value)) => self.value(value, indices),
+            from => {
+                let table = if let Some(ReadFrom::Table(table)) = from { table } else { 0 };
+                let sizes = self.sizes.get(table).cloned().unwrap_or_default();
+                let mut at = "(whole)0".to_owned();
+                for (index, size) in indices.iter().zip(sizes) {
+                    let index = self.text(index).text;
+                    at = format!("({at} * {size} + inside({index}, {size}, ok))");
+                }
+                [format!("t{table}"), at]
+            }
+        };
+        let [name, at] = number;
+        match self.slopes {
+            true => CodeExpression::new(ScalarKind::Dual, format!("learned({name}, {at}, by == {here}, place)")),
+            false => CodeExpression::new(ScalarKind::Real, format!("(double){name}[{at}]")),
         }
-        CodeExpression::new(ScalarKind::Dual, format!("learned(t{table}, {at}, by == {here}, place)"))
+    }
+
+    /// The array of a value, and where it is read.
+    fn value(&mut self, value: usize, indices: &[Expr]) -> [String; 2] {
+        let place = if indices.first() == Some(&Expr::Var(Var::I)) { "at.q + i" } else { "at.k + j" };
+        let channel = indices.get(1).map_or_else(|| "0".to_owned(), |channel| self.text(channel).text);
+        [format!("r{value}"), format!("(({place}) * {} + {channel})", self.channels[value])]
+    }
+
+    /// Gives NaN where a value that decides is no finite number: nothing is seen or hidden by one.
+    fn decided(&mut self, rule: &Expr) -> String {
+        let uses = self.uses.clone();
+        let each = uses.iter().zip(tables_of(rule)).filter_map(|(from, indices)| match *from {
+            ReadFrom::Value(value) => Some((value, indices)),
+            ReadFrom::Table(_) => None,
+        });
+        let mut guard = |(value, indices)| {
+            let [name, at] = self.value(value, indices);
+            format!("        {{ real x = {name}[{at}]; if (x - x != (real)0) return x - x; }}\n")
+        };
+        each.map(&mut guard).collect()
     }
 }
 

@@ -6,12 +6,13 @@
 
 use std::collections::BTreeSet;
 
-use rtc_compiler::ir::graph::{MAIN, Value};
+use rtc_compiler::ir::graph::{MAIN, Node, Value};
 use rtc_compiler::ir::ops::Flag;
 use rtc_compiler::ir::types::Dim;
 use rtc_compiler::plan::Plan;
 
 use super::device::KernelTarget;
+use rtc_exec::mask::is_attention;
 use rtc_kernel::Precision;
 
 /// Channels of a value that is worth it; halting and shares have one.
@@ -25,6 +26,10 @@ pub(super) fn values(plan: &Plan, target: KernelTarget) -> Vec<bool> {
     }
     let nodes: Vec<_> = plan.graph.walk(MAIN).into_iter().map(|id| plan.graph.node(id)).collect();
     let exact = nodes.iter().filter(|node| node.op.has(Flag::Exact)).flat_map(|node| node.operands.iter().copied());
+    // What masks and biases compare is exact, too.
+    let attends = |node: &&&Node| is_attention(node.op);
+    let read = nodes.iter().filter(attends).flat_map(|node| node.operands[node.behind().reads].iter().copied());
+    let exact = exact.chain(read);
     let exact: BTreeSet<Value> = exact.chain(plan.regions[MAIN.index()].yields.iter().copied()).collect();
     for node in nodes {
         for value in node.results.iter().take(node.op.def().narrow) {

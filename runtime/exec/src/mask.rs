@@ -3,7 +3,9 @@
 use rtc_compiler::ir::attribute::{self, StepBound};
 use std::collections::BTreeMap;
 
-use rtc_compiler::expr::{Env, Expr, ScalarValue, Uses, Var, by_distance, eval, keys, tables};
+use rtc_compiler::expr::{
+    Env, EvalError, Expr, ReadFrom, ScalarValue, Uses, Var, by_distance, eval, keys, reading, tables,
+};
 use rtc_compiler::ir::graph::{Graph, MAIN, NodeId};
 use rtc_compiler::ir::ops::Op;
 use rtc_compiler::ir::types::{Attr, Dim, Elem};
@@ -22,6 +24,10 @@ pub struct MaskRule {
     pub bias: Option<Bias>,
     /// Where gradients of keys and values go apart, if they do.
     pub stop: Option<Expr>,
+    /// For every use of a value in the mask, and in `stop`, which value it reads.
+    pub reads: [Vec<usize>; 2],
+    /// Channels of every value that is read; 1 of a number per position.
+    pub channels: Vec<usize>,
     /// Whether mask and bias see positions only through their distance, the mask sees no heads, and gradients do not go apart.
     pub by_distance: bool,
     /// Whether queries see so few keys, and those so far from one another, that going key by key is worth it.
@@ -35,8 +41,8 @@ pub struct Bias {
     pub expr: Expr,
     /// The sizes of its tables.
     pub sizes: Vec<Vec<usize>>,
-    /// For every use its table.
-    pub uses: Vec<usize>,
+    /// For every use what it reads.
+    pub uses: Vec<ReadFrom>,
     /// The first operand that is a table.
     pub first: usize,
 }
@@ -46,6 +52,11 @@ impl Bias {
     pub fn len(&self, table: usize) -> usize {
         self.sizes[table].iter().product()
     }
+}
+
+/// Whether an op is an attention that may have a mask and a bias.
+pub fn is_attention(op: Op) -> bool {
+    matches!(op, Op::Attention | Op::AttentionGrad)
 }
 
 /// So many keys side by side are gone through one by one; more of them are worth whole blocks.
@@ -72,7 +83,11 @@ fn rule(graph: &Graph, id: NodeId, [expr, bias, stop]: [Option<&Attr>; 3]) -> Re
     let by_distance = parts.all(by_distance) && headless && stop.is_none();
     let seen = expr.as_ref().and_then(keys);
     let few = seen.is_some_and(|keys| keys.strided || keys.most <= FEW);
-    Ok(MaskRule { expr, bias, stop, by_distance, few })
+    let reads = [&expr, &stop].map(|expr| expr.as_ref().map_or_else(Vec::new, values));
+    let node = graph.node(id);
+    let read = if is_attention(node.op) { &node.operands[node.behind().reads] } else { &[] };
+    let channels = read.iter().map(|v| graph.ty(*v).dims().get(2).and_then(Dim::fixed).unwrap_or(1)).collect();
+    Ok(MaskRule { expr, bias, stop, reads, channels, by_distance, few })
 }
 
 fn biased(graph: &Graph, id: NodeId, attr: &Attr) -> Result<Bias, String> {
@@ -81,13 +96,46 @@ fn biased(graph: &Graph, id: NodeId, attr: &Attr) -> Result<Bias, String> {
     let step = node.operands.get(before).is_some_and(|v| graph.ty(*v).elem() == Some(Elem::Index));
     let first = before + usize::from(step);
     let table = |v| graph.ty(v).dims().iter().filter_map(Dim::fixed).collect();
-    let end = node.behind().relative.start.max(first);
+    let end = node.behind().reads.start.max(first);
     let sizes: Vec<Vec<usize>> = node.operands[first..end].iter().map(|v| table(*v)).collect();
-    let Uses { names, uses } = tables(&expr);
-    let uses = uses.iter().map(|(table, _)| *table).collect();
+    let uses = read(&expr);
+    let Uses { names, .. } = tables(&expr);
     match sizes.len() == names.len() {
         true => Ok(Bias { sizes, uses, first, expr }),
         false => Err(format!("the bias `{expr}` has not one table for each `learn`")),
+    }
+}
+
+/// What the uses of an expression read: tables in the order in which they are first read, and values by their numbers.
+fn read(expr: &Expr) -> Vec<ReadFrom> {
+    let Uses { values, uses, .. } = tables(expr);
+    let number = |name: &str| name.parse().expect("the verifier has checked the numbers of values");
+    let from = |(from, _): &(ReadFrom, _)| match *from {
+        ReadFrom::Value(n) => ReadFrom::Value(number(values[n])),
+        table => table,
+    };
+    uses.iter().map(from).collect()
+}
+
+/// The values that the uses of a mask read.
+fn values(expr: &Expr) -> Vec<usize> {
+    let value = |from| match from {
+        ReadFrom::Value(n) => Some(n),
+        ReadFrom::Table(_) => None,
+    };
+    read(expr).into_iter().filter_map(value).collect()
+}
+
+/// Gives the number that a use, counted in reading order, reads at a place.
+pub type UseNumber<'a> = dyn Fn(usize, &[Expr], &Env) -> Result<f64, EvalError> + 'a;
+
+/// As [`mark`], for a rule that reads values: `value` gives the number of a use, counted in reading order, at a place.
+pub fn mark_reading(expr: &Expr, step: i64, at: MaskRow, seen: &mut [bool], value: &UseNumber<'_>) {
+    let env = place(at, step);
+    for (j, flag) in seen.iter_mut().enumerate() {
+        let env = Env { j: env.j + j as i64, ..env };
+        let found = reading(expr, &env, &mut |one, indices| value(one, indices, &env));
+        *flag = found == Ok(ScalarValue::Bool(true));
     }
 }
 

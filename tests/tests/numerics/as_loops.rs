@@ -93,34 +93,41 @@ fn step(body: &str) -> Graph {
     differentiated(&graph)
 }
 
+/// Demands that two bodies with weights of the same types in the same order have the same logits, losses and gradients; gives the depths of
+/// all rows.
+pub(super) fn same(name: &str, own: &str, other: &str) -> Vec<f64> {
+    let (own, other) = (step(own), step(other));
+    let names = |graph: &Graph| -> Vec<(String, String)> {
+        graph.parameters().iter().map(|p| (p.name.clone(), p.ty.to_string())).collect()
+    };
+    let (own_names, other_names) = (names(&own), names(&other));
+    let types = |names: &[(String, String)]| names.iter().map(|(_, ty)| ty.clone()).collect::<Vec<_>>();
+    assert_eq!(types(&own_names), types(&other_names), "{name}: {own_names:?} and {other_names:?}");
+    let renamed = |arrays: &Arrays, from: &[(String, String)], to: &[(String, String)]| -> Arrays {
+        from.iter().zip(to).map(|(from, to)| (to.0.clone(), arrays[&from.0].clone())).collect()
+    };
+    let batch = example(&[7, 1, 4, 12, 2], Objective::Classify);
+    let mut depths = vec![];
+    for seed in 0..4 {
+        let weights = strong(&own, seed);
+        let a = run::<f64>(&own, &weights, &batch, Halting::Compact);
+        let mut b = run::<f64>(&other, &renamed(&weights, &own_names, &other_names), &batch, Halting::Compact);
+        b.gradients = renamed(&b.gradients, &other_names, &own_names);
+        let mut a = a;
+        depths.extend(a.outputs.get("depth").cloned().unwrap_or_default());
+        // What is reported beside them has its own names.
+        for outputs in [&mut a.outputs, &mut b.outputs] {
+            outputs.retain(|name, _| ["logits", "loss", "task_loss"].contains(&name.as_str()));
+        }
+        assert_same(name, &a, &b, 1e-12);
+    }
+    depths
+}
+
 #[test]
 fn recurrences_are_loops_that_a_user_could_write() {
     for (name, recurrence, looped) in PAIRS {
-        let (own, other) = (step(recurrence), step(looped));
-        let names = |graph: &Graph| -> Vec<(String, String)> {
-            graph.parameters().iter().map(|p| (p.name.clone(), p.ty.to_string())).collect()
-        };
-        let (own_names, other_names) = (names(&own), names(&other));
-        let types = |names: &[(String, String)]| names.iter().map(|(_, ty)| ty.clone()).collect::<Vec<_>>();
-        assert_eq!(types(&own_names), types(&other_names), "{name}: {own_names:?} and {other_names:?}");
-        let renamed = |arrays: &Arrays, from: &[(String, String)], to: &[(String, String)]| -> Arrays {
-            from.iter().zip(to).map(|(from, to)| (to.0.clone(), arrays[&from.0].clone())).collect()
-        };
-        let batch = example(&[7, 1, 4, 12, 2], Objective::Classify);
-        let mut depths = vec![];
-        for seed in 0..4 {
-            let weights = strong(&own, seed);
-            let a = run::<f64>(&own, &weights, &batch, Halting::Compact);
-            let mut b = run::<f64>(&other, &renamed(&weights, &own_names, &other_names), &batch, Halting::Compact);
-            b.gradients = renamed(&b.gradients, &other_names, &own_names);
-            let mut a = a;
-            depths.extend(a.outputs.get("depth").cloned().unwrap_or_default());
-            // What is reported beside them has its own names.
-            for outputs in [&mut a.outputs, &mut b.outputs] {
-                outputs.retain(|name, _| ["logits", "loss", "task_loss"].contains(&name.as_str()));
-            }
-            assert_same(name, &a, &b, 1e-12);
-        }
+        let depths = same(name, recurrence, looped);
         let halts = recurrence.contains("threshold");
         assert_eq!(halts, depths.iter().any(|depth| *depth != depths[0]), "{name}: {depths:?}");
     }

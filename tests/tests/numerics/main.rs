@@ -55,3 +55,4 @@ mod stopping;
 mod tensors;
 mod trees;
 mod unbound;
+mod values_in_masks;

@@ -1,22 +1,25 @@
 //! Masks and biases in equations: expressions of a query `i` and a key `j`.
 //!
 //! They mean what they mean in a statement. Besides `i`, `j`, `head`, `step`, `length` and the masks, biases and constants of the file
-//! they may read the numbers, masks and biases that are known at their place.
+//! they may read the numbers, masks and biases that are known at their place, and values of positions: `c[i]` and `c[j, head]`.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::Eval;
 use crate::define::constant::Constant;
-use crate::define::item::ExpressionValue;
+use crate::define::item::{ArrayAxis, EquationArray, ExpressionValue};
+use crate::define::losses;
 use crate::define::names::read_names;
 use crate::diag::{Diagnostic, Kind};
-use crate::expr::{Expr, Var};
+use crate::expr::{Env, Expr, ReadFrom, ScalarValue, Uses, Var, eval, tables};
 use crate::ir::types::Dim;
-use crate::resolve::{BIAS, ExpressionType, MASK, NameBinding, NamedExpressions, Resolver, Scopes, Typed};
+use crate::resolve::{
+    BIAS, ExpressionType, MASK, NameBinding, NamedExpressions, PositionValue, Resolver, Scopes, Typed,
+};
 use crate::schema::{FieldKind, StatementField};
 use crate::source::Span;
-use crate::spec::FieldValue;
+use crate::spec::{Block, FieldValue};
 use crate::syntax::ast::ExprSyntax;
 
 impl Eval<'_, '_> {
@@ -29,8 +32,8 @@ impl Eval<'_, '_> {
         });
         for (name, span) in read {
             if let Some(item) = self.of_name(&name, span) {
-                let typed = self.in_pairs(field, &name, item, span)?;
-                scope = scopes.bind(scope, &name, NameBinding::Resolved(Some(typed)));
+                let bound = self.in_pairs(field, &name, item, span)?;
+                scope = scopes.bind(scope, &name, bound);
             }
         }
         // The library has no files whose names it could read.
@@ -49,8 +52,14 @@ impl Eval<'_, '_> {
     }
 
     /// What a name of this place is in an expression of pairs.
-    fn in_pairs(&mut self, field: &StatementField, name: &str, item: ExpressionValue, span: Span) -> Option<Typed> {
-        let typed = |expr, ty| Some(Typed::of(expr, ty));
+    fn in_pairs(
+        &mut self,
+        field: &StatementField,
+        name: &str,
+        item: ExpressionValue,
+        span: Span,
+    ) -> Option<NameBinding> {
+        let typed = |expr, ty| Some(NameBinding::Resolved(Some(Typed::of(expr, ty))));
         match item {
             ExpressionValue::Constant(Constant::Int(v)) => typed(Expr::Int(v), ExpressionType::Int),
             ExpressionValue::Constant(Constant::Float(v)) => typed(Expr::Float(v), ExpressionType::Float),
@@ -78,15 +87,98 @@ impl Eval<'_, '_> {
                     }
                 }
             }
-            other => {
-                let message = format!("`{name}` is {}, and `{}` reads numbers alone", other.describe(), field.name);
-                let diagnostic = Diagnostic::new(Kind::WrongType, span, message);
-                let hides = Var::ALL.iter().any(|var| var.name() == name);
-                self.report(diagnostic.help(match hides {
-                    true => format!("an equation binds `{name}` here: give that value another name"),
-                    false => "it may read `i`, `j`, `head`, `step`, `length`, numbers, and settings".to_owned(),
-                }))
+            ExpressionValue::Array(_)
+            | ExpressionValue::Scaled(..)
+            | ExpressionValue::Gained(..)
+            | ExpressionValue::Part(..) => {
+                let item = self.here(item);
+                let array = self.array(item, span)?;
+                self.readable(field, name, array, span).map(NameBinding::Value)
+            }
+            other => self.unreadable(field, name, &other.describe(), span),
+        }
+    }
+
+    /// A value of positions, which `name[i]` and `name[j]` read.
+    fn readable(
+        &mut self,
+        field: &StatementField,
+        name: &str,
+        array: EquationArray,
+        span: Span,
+    ) -> Option<PositionValue> {
+        losses::without_labels(self, &array, (&format!("`{}`", field.name), span))?;
+        let channels = match &array.axes[..] {
+            [ArrayAxis::Positions] => None,
+            [ArrayAxis::Positions, ArrayAxis::Channels(Dim::Fixed(n))] => Some(*n),
+            _ => return self.unreadable(field, name, &array.describe(), span),
+        };
+        if !array.rows {
+            return self.unreadable(field, name, &array.describe(), span);
+        }
+        Some(PositionValue { name: self.l.readable(name, array.value), channels, truth: array.truth })
+    }
+
+    fn unreadable<T>(&mut self, field: &StatementField, name: &str, what: &str, span: Span) -> Option<T> {
+        let message = format!("`{name}` is {what}, which `{}` can't read", field.name);
+        let diagnostic = Diagnostic::new(Kind::WrongType, span, message);
+        let hides = Var::ALL.iter().any(|var| var.name() == name);
+        self.report(diagnostic.help(match hides {
+            true => format!("an equation binds `{name}` here: give that value another name"),
+            false => "it reads `i`, `j`, `head`, `step`, `length`, numbers, settings, and numbers or channels of the positions".to_owned(),
+        }))
+    }
+
+    /// Reports a value that a mask, a bias or a `stop` reads where queries or keys are of another sequence.
+    pub(in crate::define) fn reads_fit(
+        &mut self,
+        block: &Block,
+        [queries, keys]: [&EquationArray; 2],
+        span: Span,
+    ) -> Option<()> {
+        for field in ["mask", "bias", "stop"] {
+            let Some(rule) = block.expr(field) else { continue };
+            let Uses { values, uses, .. } = tables(rule);
+            for (from, indices) in uses {
+                let (ReadFrom::Value(n), Some(at)) = (from, indices.first()) else { continue };
+                let name = values[n];
+                let (of, who) = if *at == Expr::Var(Var::I) { (queries, "query") } else { (keys, "key") };
+                let value = self.l.value_read(name);
+                let channels = value.and_then(|value| self.l.types().ty(value).dims().get(2)?.fixed());
+                if let (Some(channel), Some(channels)) = (indices.get(1), channels) {
+                    self.channels_fit(name, (at, channel), channels, block.int("heads").unwrap_or(1), (field, span))?;
+                }
+                let sequence = |value| self.l.types().ty(value).dims().get(..2).map(<[Dim]>::to_vec);
+                if value.is_some_and(|value| sequence(value) == sequence(of.value)) {
+                    continue;
+                }
+                let message = format!("`{name}[{at}]` has no position of the {who}: both are of different sequences");
+                return self.fail(Kind::WrongType, span, message, format!("`{field}` reads it here"));
             }
         }
+        Some(())
+    }
+
+    /// Reports a channel that a head reads and that is not there.
+    fn channels_fit(
+        &mut self,
+        name: &str,
+        (at, channel): (&Expr, &Expr),
+        channels: usize,
+        heads: usize,
+        (field, span): (&str, Span),
+    ) -> Option<()> {
+        for head in 0..heads {
+            let found = eval(channel, &Env { head: head as i64, ..Env::default() });
+            if matches!(found, Ok(ScalarValue::Int(n)) if (0..channels as i64).contains(&n)) {
+                continue;
+            }
+            let read = found.map_or_else(|_| "none".to_owned(), |n| n.to_string());
+            let message =
+                format!("`{name}[{at}, {channel}]` is channel {read} for head {head}, and `{name}` has {channels}");
+            let diagnostic = Diagnostic::new(Kind::OutOfRange, span, message).label(format!("`{field}` reads it here"));
+            return self.report(diagnostic.help("channels and heads count from 0"));
+        }
+        Some(())
     }
 }

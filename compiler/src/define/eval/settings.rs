@@ -160,12 +160,12 @@ impl Eval<'_, '_> {
         {
             return Some(Some(FieldValue::Word(word.clone())));
         }
-        if let (FieldKind::Word(words), Some(word)) = (&field.kind, &word) {
-            if !self.is_known(word) {
-                let hint = did_you_mean(word, words.iter());
-                let label = if hint.is_empty() { format!("not `{word}`") } else { hint };
-                return self.wrong(span, takes, label);
-            }
+        if let (FieldKind::Word(words), Some(word)) = (&field.kind, &word)
+            && !self.is_known(word)
+        {
+            let hint = did_you_mean(word, words.iter());
+            let label = if hint.is_empty() { format!("not `{word}`") } else { hint };
+            return self.wrong(span, takes, label);
         }
         if let (FieldKind::Mask, Some("past" | "all")) | (FieldKind::Bias, Some("none")) =
             (&field.kind, word.as_deref())

@@ -1,7 +1,7 @@
 //! Biases of attention: fields, the sizes of their learned tables, and their parameters.
 
 use crate::diag::{Diagnostic, Kind, Problems};
-use crate::expr::{BiasContext, BiasFacts, Env, Expr, Lack, Unbounded, Uses, Var, lack, sizes, tables};
+use crate::expr::{BiasContext, BiasFacts, Env, Expr, Lack, ReadFrom, Unbounded, Uses, Var, lack, sizes, tables};
 use crate::feature::{Site, says_more};
 use crate::ir::attribute::{self, Attrs};
 use crate::ir::graph::{InvalidNode, Value};
@@ -85,7 +85,8 @@ fn lacking(block: &Block, bias: &Expr, (heads, depth): (usize, Option<&Expr>), p
         places += &format!(", {} {}", var.name(), at.get(var));
     }
     if let Some(number) = learned {
-        places += &format!(", learned numbers of {number:?}");
+        let read = if bias.reads() { "numbers that are read" } else { "learned numbers" };
+        places += &format!(", {read} of {number:?}");
     }
     let message = format!("the bias has no number for {places}, and the mask shows that key");
     let cure =
@@ -111,9 +112,10 @@ fn depth(site: &Site<'_>) -> Option<Expr> {
 
 /// A table that is read with different numbers of indices.
 fn several_shapes(bias: &Expr, place: Span) -> Vec<Diagnostic> {
-    let Uses { names, uses } = tables(bias);
+    let Uses { names, uses, .. } = tables(bias);
     let table = |(table, name): (usize, &&str)| {
-        let mut counts = uses.iter().filter(|(at, _)| *at == table).map(|(_, indices)| indices.len());
+        let mut counts =
+            uses.iter().filter(|(from, _)| *from == ReadFrom::Table(table)).map(|(_, indices)| indices.len());
         let first = counts.next()?;
         let other = counts.find(|count| *count != first)?;
         let message = format!("`learn_{name}` has {first} indices and {other}");
@@ -139,10 +141,10 @@ fn table_sizes(block: &Block, bias: &Expr, heads: usize) -> Result<Vec<Vec<usize
 pub(super) fn parameters(
     l: &mut Lower<'_>,
     block: &Block,
-    heads: usize,
+    (heads, bias): (usize, Option<&Expr>),
     attrs: &mut Attrs,
 ) -> Result<Vec<Value>, InvalidNode> {
-    let Some(bias) = block.expr("bias") else { return Ok(vec![]) };
+    let Some(bias) = bias else { return Ok(vec![]) };
     attrs.set(attribute::BIAS, &Attr::from(bias));
     let init = match need(block.word("bias_init"), block, "bias_init")? {
         "zeros" => "zeros".into(),

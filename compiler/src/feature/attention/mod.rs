@@ -6,6 +6,7 @@ mod talking;
 
 use super::{Feature, Lowering, Site, Slot};
 use crate::diag::{Diagnostic, Kind, Problems};
+use crate::expr::Expr;
 use crate::ir::attribute::{self, Attrs, Layout, Mask, Origin, PositionKind, Relative};
 use crate::ir::graph::{InvalidNode, Value};
 use crate::ir::ops::Op;
@@ -327,7 +328,11 @@ fn mixed(
     if let (Some(kind), Some([key, _])) = (kinds.get(1), &mut stopped) {
         *key = turned(l, block, *key, *kind, key_heads)?;
     }
-    let rule = block.expr("mask").map(Attr::from);
+    let mut values = Readings::default();
+    let rule = block.expr("mask").map(|mask| values.numbered(l, mask)).transpose()?;
+    let bias = block.expr("bias").map(|bias| values.numbered(l, bias)).transpose()?;
+    let stop = stop::rule(block).map(|stop| values.numbered(l, &stop)).transpose()?;
+    let rule = rule.as_ref().map(Attr::from);
     let mask = match &rule {
         Some(rule) => Mask::Rule(rule),
         None if need(block.word("mask"), block, "mask")? == "past" => Mask::Causal,
@@ -353,17 +358,50 @@ fn mixed(
         }
     }
     operands.extend(l.around.step.filter(|_| history || ["mask", "bias", "stop"].into_iter().any(counts)));
-    operands.extend(bias::parameters(l, block, heads, &mut attrs)?);
+    operands.extend(bias::parameters(l, block, (heads, bias.as_ref()), &mut attrs)?);
+    if !values.operands.is_empty() {
+        attrs.set(attribute::READS, values.operands.len());
+        operands.extend(values.operands);
+    }
     if let Some(relative) = relative {
         attrs.set(attribute::POSITION, Relative::RelativeXl);
         operands.extend(relative);
     }
     operands.extend(talking::matrices(l, block, heads, &mut attrs)?);
-    if let (Some(rule), Some(stopped)) = (stop::rule(block), stopped) {
+    if let (Some(rule), Some(stopped)) = (stop, stopped) {
         attrs.set(attribute::STOP, &Attr::from(&rule));
         operands.extend(stopped);
     }
     l.one(Op::Attention, &operands, attrs)
+}
+
+/// The values that mask, bias and `stop` of an attention read: operands, which expressions call by their numbers.
+#[derive(Default)]
+struct Readings {
+    operands: Vec<Value>,
+}
+
+impl Readings {
+    /// An expression with numbers for the names of values.
+    fn numbered(&mut self, l: &Lower<'_>, expr: &Expr) -> Result<Expr, InvalidNode> {
+        let mut unknown = None;
+        let expr = expr.clone().with_reads(&mut |name, indices| {
+            let Some(value) = l.value_read(&name) else {
+                unknown = Some(name.clone());
+                return Expr::Read(name, indices);
+            };
+            let known = self.operands.iter().position(|own| *own == value);
+            let number = known.unwrap_or(self.operands.len());
+            if known.is_none() {
+                self.operands.push(value);
+            }
+            Expr::Read(number.to_string(), indices)
+        });
+        match unknown {
+            None => Ok(expr),
+            Some(name) => Err(InvalidNode(format!("nothing here is called `{name}`"))),
+        }
+    }
 }
 
 /// Turns the channel pairs of queries or keys by angles that grow with the position, so that scores depend on distances;

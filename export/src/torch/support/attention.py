@@ -1,6 +1,6 @@
 def attention(
     query, key, value, heads, axes, mask=None, bias=None, relative=None, dropout=0.0, key_heads=None, scale=None, softcap=None,
-    talking=None, steps=None, stop=None,
+    talking=None, steps=None, stop=None, reads=False,
 ):
     """Softmax attention, head by head; a query that sees no key gives 0. Neighbouring heads share keys and values where there are
     fewer `key_heads`. Scores are `softcap tanh(score / softcap)` where there is one.
@@ -9,7 +9,8 @@ def attention(
     a query and j of a key, of the head and of the number of queries of the row; where a bias has no value, the key is hidden.
     `talking` are two matrices [from, to] that mix the scores and the probabilities of the heads. Where every position has the keys of
     several steps, [positions, slots, width], the first `steps` of them are seen. `stop` is a function as `mask`, then keys and values of
-    the same numbers, which stand for the others where it holds: gradients from there go to them.
+    the same numbers, which stand for the others where it holds: gradients from there go to them. Functions that read values are told
+    the row, too.
     """
     along, to = axes
     key_heads = key_heads or heads
@@ -30,8 +31,9 @@ def attention(
         count = torch.full((rows,), queries, device=q.device) if along is None else along.length
         grid = [torch.arange(n, device=q.device) for n in (heads, queries, keys)]
         head, i, j = grid[0].view(-1, 1, 1), grid[1].view(-1, 1), grid[2] // (steps or 1)
+        row = (torch.arange(rows, device=q.device).view(-1, 1, 1, 1),) if reads else ()
     if stop is not None:
-        stopped = stop[0](i, j, head, count.view(-1, 1, 1, 1))
+        stopped = stop[0](i, j, head, count.view(-1, 1, 1, 1), *row)
         scores = torch.where(stopped, product(q, keys_of(stop[1])), scores)
     scores = scores / math.sqrt(q.shape[-1]) if scale is None else scores * scale
     if softcap is not None:
@@ -42,10 +44,11 @@ def attention(
     if along is not None:
         seen = seen & along.exists[:, None, :, None]
     if mask is not None:
-        seen = seen & mask(i, j, head, count.view(-1, 1, 1, 1))
+        seen = seen & mask(i, j, head, count.view(-1, 1, 1, 1), *row)
     if bias is not None:
         row, head, i, j = seen.nonzero(as_tuple=True)
-        added = torch.as_tensor(bias(i, j, head, count[row]), device=q.device).to(scores.dtype)
+        added = bias(i, j, head, count[row], *((row,) if reads else ()))
+        added = torch.as_tensor(added, device=q.device).to(scores.dtype)
         has_value = torch.isfinite(added)
         seen = seen.index_put((row, head, i, j), has_value)
         scores = scores.index_put((row, head, i, j), torch.where(has_value, added, 0.0), accumulate=True)

@@ -186,7 +186,7 @@ template <class E> struct Evaluated {
     // Negative at a distance at which no key is seen.
     __device__ whole number(const Attend &a, whole distance) const { return distance < E::nearest || distance > E::farthest ? -1 : 0; }
     __device__ real added(const Attend &a, const Head &h, whole i, whole j, whole n) const {
-        return a.causal && j > i ? minus_infinity() : e.added(i, j, h.queries, h.head);
+        return a.causal && j > i ? minus_infinity() : e.added(i, j, h.queries, h.head, row_starts(h.q_start, h.k_start));
     }
     __device__ Span keys_of(const Attend &a, const Head &h, whole first, whole last) const {
         return within(Plain().keys_of(a, h, first, last), first - E::farthest, last - E::nearest);

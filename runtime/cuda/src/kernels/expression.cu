@@ -158,6 +158,17 @@ __device__ inline whole no_whole(bool &ok) {
 
 // What follows is for objects that are made for a model: `e.bias` is an expression, `e.uses()` says how often it reads learned tables.
 
+// Where the queries and the keys of a row begin: values of positions are read there.
+struct RowStarts {
+    whole q, k;
+};
+__device__ inline RowStarts row_starts(whole q, whole k) {
+    RowStarts at = {q, k};
+    return at;
+}
+// Expressions of distances read no values.
+#define NO_ROWS row_starts(0, 0)
+
 // Where distance d stands: positions count from the nearer one.
 #define APART(d) (d) > 0 ? (d) : 0, (d) < 0 ? -(d) : 0, 0
 
@@ -171,7 +182,7 @@ template <class E> __device__ inline void list_value(const E &e, const int *list
     whole distance = list[n], unused = -1;
     for (int head = 0; head < heads; head++) {
         bool ok = true;
-        double number = e.bias(APART(distance), head, -1, unused, ok).value;
+        double number = e.bias(APART(distance), head, NO_ROWS, -1, unused, ok).value;
         values[head * (whole)listed + n] = is_bias(number, ok) ? (real)number : minus_infinity();
     }
 }
@@ -183,7 +194,7 @@ template <class E> __device__ inline double slope_by(const E &e, int table, whol
         if (e.table_of(use) != table) continue;
         bool ok = true;
         whole place = -1;
-        Dual found = e.bias(i, j, length, head, use, place, ok);
+        Dual found = e.bias(i, j, length, head, NO_ROWS, use, place, ok);
         finite(found.slope, ok);
         if (ok && place == entry) slope += found.slope;
     }
@@ -230,7 +241,7 @@ __device__ inline void pair_gradient(const E &e, const real *slopes, const u64 *
             whole place = -1;
             double own = 0;
             if (ok) {
-                Dual found = e.bias(i, j, queries, head, use, place, ok);
+                Dual found = e.bias(i, j, queries, head, row_starts(q_offsets[row], k_offsets[row]), use, place, ok);
                 own = (double)slope * finite(found.slope, ok);
             }
             bool here = ok && place >= lowest && place < lowest + TABLE_SHARE;
@@ -242,4 +253,31 @@ __device__ inline void pair_gradient(const E &e, const real *slopes, const u64 *
         }
     }
     for (int n = lane; n < TABLE_SHARE && lowest + n < size; n += WARP) parts[part * size + lowest + n] = (real)sums[n];
+}
+
+// The gradient of number `entry` of a value that a bias reads: over all keys of the query, or queries of the key, that stand there.
+template <class E>
+__device__ inline void value_gradient(const E &e, const real *slopes, const u64 *starts, const u32 *q_offsets, const u32 *k_offsets, const u32 *row_of, int heads, int channels, real *y, int value, int add, whole entry) {
+    whole position = entry / channels, row = row_of[position];
+    RowStarts at = row_starts(q_offsets[row], k_offsets[row]);
+    whole queries = q_offsets[row + 1] - at.q, keys = k_offsets[row + 1] - at.k;
+    double sum = 0;
+    for (int use = 0; use < e.uses(); use++) {
+        if (e.table_of(use) != value) continue;
+        bool at_query = e.at_query(use);
+        whole own = position - (at_query ? at.q : at.k), others = at_query ? keys : queries;
+        for (int head = 0; head < heads; head++) {
+            if (e.channel_of(use, head) != entry % channels) continue;
+            for (whole other = 0; other < others; other++) {
+                whole i = at_query ? own : other, j = at_query ? other : own, place = -1;
+                real slope = slopes[starts[row] + (head * queries + i) * keys + j];
+                if (slope == (real)0) continue;
+                bool ok = true;
+                Dual found = e.bias(i, j, queries, head, at, use, place, ok);
+                double more = (double)slope * finite(found.slope, ok);
+                if (ok) sum += more;
+            }
+        }
+    }
+    y[entry] = (add ? y[entry] : (real)0) + (real)sum;
 }

@@ -6,17 +6,20 @@
 use rtc_compiler::ir::attribute::{self, Mask};
 use std::ops::Range;
 
-use rtc_compiler::expr::{Env, EvalError, Expr, KeyReach, LARGEST_BIAS, ScalarValue, Var, eval, flat, reach, slope};
+use rtc_compiler::expr::{
+    Env, EvalError, Expr, KeyReach, LARGEST_BIAS, ReadFrom, ScalarValue, Var, eval, flat, reach, slope,
+};
 use rtc_compiler::ir::graph::Value;
-use rtc_compiler::ir::types::Elem;
+use rtc_compiler::ir::types::{Dim, Elem};
 
-use crate::mask::{Bias, Exprs, MaskRule, mark, place};
+use crate::mask::{Bias, Exprs, MaskRule, mark, mark_reading, place};
 use crate::node_context::NodeContext;
 use crate::processor::Executor;
 use crate::processor::ValueMemory;
 use crate::rows::Axis;
 use crate::settings::ExecutionFault;
 use crate::storage::{Buffer, Element, List, Shared};
+use rtc_kernel::Real;
 use rtc_kernel::attention::{
     Attention, MaskKind, MaskRow, Offsets, ProbabilityDropout, ScoreBias, Scores, SeparateGradients,
     attention_grad_with, attention_with, steps,
@@ -31,6 +34,46 @@ pub(super) struct ScoredBias<'e, T> {
     bias: &'e Bias,
     step: i64,
     tables: &'e [&'e [T]],
+    values: &'e ValuesRead<'e, T>,
+}
+
+/// The values that mask, bias and `stop` of an attention read at the positions of queries and keys.
+pub(super) struct ValuesRead<'e, T> {
+    values: Vec<ValueRead<'e, T>>,
+    /// Where the rows of queries, and of keys, begin.
+    offsets: [&'e [usize]; 2],
+}
+
+/// A value of the positions.
+struct ValueRead<'e, T> {
+    numbers: &'e [T],
+    channels: usize,
+    /// Numbers of its longest row.
+    longest: usize,
+}
+
+impl<T: Element> ValuesRead<'_, T> {
+    /// Where in a row a use reads a value, and the number there.
+    fn read(&self, value: usize, indices: &[Expr], env: &Env, row: usize) -> Result<(usize, f64), EvalError> {
+        let (of_keys, position) = if indices.first() == Some(&Expr::Var(Var::I)) { (0, env.i) } else { (1, env.j) };
+        let channel = match indices.get(1).map(|channel| eval(channel, env)).transpose()? {
+            Some(ScalarValue::Int(channel)) => channel as usize,
+            _ => 0,
+        };
+        let ValueRead { numbers, channels, .. } = self.values[value];
+        let at = position as usize * channels + channel;
+        Ok((at, numbers[self.offsets[of_keys][row] * channels + at].to_f64()))
+    }
+
+    /// Where the gradients of a value begin among those of all.
+    fn start(&self, value: usize) -> usize {
+        self.values[..value].iter().map(|value| value.longest).sum()
+    }
+
+    /// Gradients of all values of a row.
+    fn len(&self) -> usize {
+        self.start(self.values.len())
+    }
 }
 
 /// What depends on the distance alone.
@@ -67,35 +110,44 @@ impl DistanceSpan {
 }
 
 impl<T: Element> ScoredBias<'_, T> {
-    fn learned(&self, env: &Env, at: usize, indices: &[Expr]) -> Result<f64, EvalError> {
-        let table = self.bias.uses[at];
-        flat(indices, &self.bias.sizes[table], env).map(|at| self.tables[table][at].to_f64())
+    /// Where a use stands among all gradients, and the number that it reads.
+    fn read(&self, env: &Env, row: usize, use_: usize, indices: &[Expr]) -> Result<(usize, f64), EvalError> {
+        match self.bias.uses[use_] {
+            ReadFrom::Table(table) => {
+                let at = flat(indices, &self.bias.sizes[table], env)?;
+                let start: usize = (0..table).map(|table| self.bias.len(table)).sum();
+                Ok((start + at, self.tables[table][at].to_f64()))
+            }
+            ReadFrom::Value(value) => {
+                let (at, number) = self.values.read(value, indices, env, row)?;
+                Ok((self.len() + self.values.start(value) + at, number))
+            }
+        }
     }
 
     /// The number of the bias; minus infinity, which hides the key, where it has none, and NaN where a learned number is not finite.
-    fn value(&self, env: &Env) -> T {
-        let mut learned = |at: usize, indices: &[Expr]| self.learned(env, at, indices);
+    fn value(&self, env: &Env, row: usize) -> T {
+        let mut learned = |use_: usize, indices: &[Expr]| self.read(env, row, use_, indices).map(|(_, number)| number);
         let found = slope(&self.bias.expr, env, &mut learned, NONE).map(|found| found.value);
         let number = found.ok().filter(|value| value.is_nan() || value.abs() <= LARGEST_BIAS);
         number.map_or(T::NEG_INFINITY, T::from_f64)
     }
 
-    /// Adds `by` times the derivatives by all learned numbers to `sums`, one table behind the other.
-    fn add_slopes(&self, env: &Env, by: f64, sums: &mut [T]) {
-        for (one, &own) in self.bias.uses.iter().enumerate() {
+    /// Adds `by` times the derivatives by all numbers that are read to `sums`, those of one table behind those of the other, then those of
+    /// the values of the row.
+    fn add_slopes(&self, env: &Env, row: usize, by: f64, sums: &mut [T]) {
+        for one in 0..self.bias.uses.len() {
             let mut at = None;
-            let mut learned = |n: usize, indices: &[Expr]| {
-                let table = self.bias.uses[n];
-                let place = flat(indices, &self.bias.sizes[table], env)?;
-                if n == one {
+            let mut learned = |use_: usize, indices: &[Expr]| {
+                let (place, number) = self.read(env, row, use_, indices)?;
+                if use_ == one {
                     at = Some(place);
                 }
-                Ok(self.tables[table][place].to_f64())
+                Ok(number)
             };
             let found = slope(&self.bias.expr, env, &mut learned, one);
-            let start: usize = (0..own).map(|table| self.bias.len(table)).sum();
             if let (Ok(found), Some(at)) = (found, at) {
-                sums[start + at] += T::from_f64(by * found.slope);
+                sums[at] += T::from_f64(by * found.slope);
             }
         }
     }
@@ -110,6 +162,27 @@ impl<T: Element> ScoredBias<'_, T> {
 fn range(expr: &Expr, step: i64, at: MaskRow) -> (Range<usize>, bool) {
     let KeyReach { keys, exact } = reach(expr, &place(at, step), usize::MAX);
     (keys, exact)
+}
+
+/// A rule of pairs of a query and a key, at a step of the recurrence.
+#[derive(Clone, Copy)]
+struct PairRule<'e> {
+    expr: &'e Expr,
+    /// For every use of a value which one it reads.
+    uses: &'e [usize],
+    step: i64,
+}
+
+impl PairRule<'_> {
+    /// Marks the keys for which it holds.
+    fn mark<T: Element>(&self, values: &ValuesRead<'_, T>, at: MaskRow, holds: &mut [bool]) {
+        if self.uses.is_empty() {
+            return mark(self.expr, self.step, at, holds);
+        }
+        mark_reading(self.expr, self.step, at, holds, &|use_, indices, env| {
+            values.read(self.uses[use_], indices, env, at.row).map(|(_, number)| number)
+        });
+    }
 }
 
 /// The variables at a distance: positions count from the nearer one.
@@ -157,6 +230,13 @@ impl<T: Element> Executor<T> {
         let arena = self.arena.clone();
         let (mut sums, mut more, mut matrices) = (arena.filled(0, T::ZERO), None, None);
         let codes = self.codes(c, DistanceSpan::longest(c));
+        let tables = exprs
+            .get(&c.step.node)
+            .and_then(|rule| rule.as_ref().ok()?.bias.as_ref())
+            .map_or(0, |bias| bias.sizes.len());
+        let count = c.node.behind().reads.len();
+        let mut read_grads: Vec<Buffer<T>> =
+            (0..count).map(|n| arena.filled(c.view.extent(c.ty(c.node.results[3 + tables + n])), T::ZERO)).collect();
         self.with_attention(c, 4, DistanceSpan::longest(c), &mut None, |m, spec, bias, scored| {
             let inputs = [0, 1, 2, 3].map(|n| m.real(c.operand(n)));
             let (queries, keys) = (c.axis(0), c.axis(1));
@@ -164,8 +244,11 @@ impl<T: Element> Executor<T> {
             let scores = Scores { bias: *bias, relative };
             let width = scores.gradients(spec.head_width);
             let mut partial = arena.take(c.view.rows() * spec.heads * width);
-            let rule =
-                stop.as_ref().map(|(expr, step)| move |at: MaskRow, holds: &mut [bool]| mark(expr, *step, at, holds));
+            let read = self.read_values(c, [&queries.offsets, &keys.offsets]);
+            let rule = stop.map(|rule| {
+                let read = &read;
+                move |at: MaskRow, holds: &mut [bool]| rule.mark(read, at, holds)
+            });
             let apart =
                 rule.as_ref().zip(apart.as_mut()).map(|(rule, [dk, dv])| SeparateGradients { rule, grads: [dk, dv] });
             let out = [dq.as_mut_slice(), dk.as_mut_slice(), dv.as_mut_slice()];
@@ -190,6 +273,11 @@ impl<T: Element> Executor<T> {
             if let Some(scored) = scored {
                 sums = arena.filled(scored.len(), T::ZERO);
             }
+            if let Some(scored) = scored {
+                for ((n, grad), at) in read_grads.iter_mut().enumerate().zip(c.node.behind().reads) {
+                    of_value(&partial, (spec.heads, width), scored, n, &c.axis(at).offsets, grad);
+                }
+            }
             if width == 0 {
                 return;
             }
@@ -212,6 +300,10 @@ impl<T: Element> Executor<T> {
             self.put(c, n, table);
             (from, n) = (from + len, n + 1);
         }
+        for grad in read_grads {
+            self.put(c, n, grad);
+            n += 1;
+        }
         for (at, grad) in more.into_iter().flatten().enumerate() {
             self.put(c, n + at, grad);
         }
@@ -224,13 +316,13 @@ impl<T: Element> Executor<T> {
         Ok(())
     }
 
-    /// Where the gradients of keys and values of a node go apart, if they do, and its step.
-    fn stop<'e>(&self, exprs: &'e Exprs, c: &NodeContext<'_>) -> Result<Option<(&'e Expr, i64)>, ExecutionFault> {
+    /// Where the gradients of keys and values of a node go apart, if they do.
+    fn stop<'e>(&self, exprs: &'e Exprs, c: &NodeContext<'_>) -> Result<Option<PairRule<'e>>, ExecutionFault> {
         let Some(rule) = exprs.get(&c.step.node) else { return Ok(None) };
         let rule = rule.as_ref().map_err(|e| ExecutionFault::Batch(e.clone()))?;
         let is_step = |v: &&Value| c.ty(**v).elem() == Some(Elem::Index);
         let step = c.node.operands.get(4).filter(is_step).map_or(0, |v| i64::from(self.memory.index(*v)[0]));
-        Ok(rule.stop.as_ref().map(|stop| (stop, step)))
+        Ok(rule.stop.as_ref().map(|expr| PairRule { expr, uses: &rule.reads[1], step }))
     }
 
     /// Runs `f` with the attention that the node describes; its step and tables follow the first `fixed` operands. What depends on
@@ -274,7 +366,14 @@ impl<T: Element> Executor<T> {
         let first = rule.bias.as_ref().map_or(c.node.operands.len(), |bias| bias.first);
         let count = rule.bias.as_ref().map_or(0, |bias| bias.sizes.len());
         let tables = self.arena.list(c.node.operands[first..first + count].iter().map(|v| self.memory.real(*v)));
-        let scored = rule.bias.as_ref().map(|bias| ScoredBias { bias, step, tables: &tables });
+        let axes = [c.axis(0), c.axis(1)];
+        let read = self.read_values(c, [&axes[0].offsets, &axes[1].offsets]);
+        // What is no number hides nothing and shows nothing.
+        if rule.reads.iter().flatten().any(|value| read.values[*value].numbers.iter().any(|x| !Real::is_finite(*x))) {
+            let what = format!("a value that the mask of `{}` reads", c.node.label);
+            return Err(ExecutionFault::NonFinite(what));
+        }
+        let scored = rule.bias.as_ref().map(|bias| ScoredBias { bias, step, tables: &tables, values: &read });
         if rule.by_distance {
             let found = match known.take().filter(|known| known.span == span) {
                 Some(found) => found,
@@ -288,7 +387,10 @@ impl<T: Element> Executor<T> {
             f(&self.memory, &with(mask), &bias, scored.as_ref());
             return Ok(());
         }
-        let marked = rule.expr.as_ref().map(|expr| move |at, seen: &mut [bool]| mark(expr, step, at, seen));
+        let marked = rule.expr.as_ref().map(|expr| {
+            let (rule, read) = (PairRule { expr, uses: &rule.reads[0], step }, &read);
+            move |at, seen: &mut [bool]| rule.mark(read, at, seen)
+        });
         let ranges = if span.listed { self.ranges(c, rule, step) } else { None };
         let starts = &c.axis(0).offsets;
         let starts = starts.as_slice();
@@ -309,18 +411,29 @@ impl<T: Element> Executor<T> {
         let values = |at: MaskRow, by: T, scores: &mut [T]| {
             let env = place(at, step);
             for (j, score) in scores.iter_mut().enumerate() {
-                *score += scored.value(&Env { j: env.j + j as i64, ..env }) * by;
+                *score += scored.value(&Env { j: env.j + j as i64, ..env }, at.row) * by;
             }
         };
         let slopes = |at: MaskRow, by: T, d: &[T], sums: &mut [T]| {
             let env = place(at, step);
             for (j, d) in d.iter().enumerate().filter(|(_, d)| **d != T::ZERO) {
-                scored.add_slopes(&Env { j: env.j + j as i64, ..env }, (*d * by).to_f64(), sums);
+                scored.add_slopes(&Env { j: env.j + j as i64, ..env }, at.row, (*d * by).to_f64(), sums);
             }
         };
-        let bias = ScoreBias::Dense { rule: &values, grad: &slopes, learned: scored.len() };
+        let bias = ScoreBias::Dense { rule: &values, grad: &slopes, learned: scored.len() + read.len() };
         f(&self.memory, &with(mask), &bias, Some(scored));
         Ok(())
+    }
+
+    /// The values that mask, bias and `stop` of a node read.
+    fn read_values<'e>(&'e self, c: &NodeContext<'_>, offsets: [&'e [usize]; 2]) -> ValuesRead<'e, T> {
+        let value = |n: usize| {
+            let (numbers, axis) = (self.memory.real(c.operand(n)), c.axis(n));
+            let channels = c.ty(c.operand(n)).dims().get(2).and_then(Dim::fixed).unwrap_or(1);
+            let longest = (0..c.view.rows()).map(|row| axis.len(row)).max().unwrap_or(0) * channels;
+            ValueRead { numbers, channels, longest }
+        };
+        ValuesRead { values: c.node.behind().reads.map(value).collect(), offsets }
     }
 
     /// The range of keys of every query of the batch, where the heads do not differ in it.
@@ -359,7 +472,7 @@ impl<T: Element> Executor<T> {
             seen[at] = true;
             let Some(scored) = scored else { continue };
             for head in 0..heads {
-                values[head * count + at] = scored.value(&apart(*distance, step, head));
+                values[head * count + at] = scored.value(&apart(*distance, step, head), 0);
             }
         }
         ByDistance { span, list, seen, values }
@@ -393,6 +506,26 @@ fn over_rows<T: Element>(partial: &mut [T], width: usize) -> &[T] {
     total
 }
 
+/// Adds the gradients of a value that a bias reads, which stand behind those of the tables for every row and head; its rows begin at
+/// `offsets`.
+fn of_value<T: Element>(
+    partial: &[T],
+    (heads, width): (usize, usize),
+    scored: &ScoredBias<'_, T>,
+    n: usize,
+    offsets: &[usize],
+    grad: &mut [T],
+) {
+    let (channels, start) = (scored.values.values[n].channels, scored.len() + scored.values.start(n));
+    for (row, ends) in offsets.windows(2).enumerate() {
+        for head in 0..heads {
+            let own = &partial[(row * heads + head) * width + start..];
+            let sums = &mut grad[ends[0] * channels..ends[1] * channels];
+            sums.iter_mut().zip(own).for_each(|(sum, x)| *sum += *x);
+        }
+    }
+}
+
 /// The gradients of the tables, from those of every head, which follow one another every `width` numbers.
 fn gathered<T: Element>(
     spec: &Attention<'_>,
@@ -412,7 +545,7 @@ fn gathered<T: Element>(
         for distance in offsets.list {
             let by = part[(distance - first) as usize].to_f64();
             if by != 0.0 {
-                scored.add_slopes(&apart(*distance, scored.step, head), by, sums);
+                scored.add_slopes(&apart(*distance, scored.step, head), 0, by, sums);
             }
         }
     }
