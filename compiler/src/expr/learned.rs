@@ -45,6 +45,18 @@ pub fn tables(expr: &Expr) -> Uses<'_> {
     found
 }
 
+/// How often an expression reads tables and values. Asked while models run, so nothing is collected.
+fn uses(expr: &Expr) -> usize {
+    match expr {
+        Expr::Learn(..) | Expr::Read(..) => 1,
+        Expr::Int(_) | Expr::Float(_) | Expr::Bool(_) | Expr::Var(_) | Expr::Given => 0,
+        Expr::Neg(x) | Expr::Not(x) => uses(x),
+        Expr::Binary(_, a, b) => uses(a) + uses(b),
+        Expr::Call(_, args) => args.iter().map(uses).sum(),
+        Expr::Draw(draw) => draw.args.iter().map(uses).sum(),
+    }
+}
+
 fn collect<'e>(expr: &'e Expr, found: &mut Uses<'e>) {
     if let Expr::Learn(name, indices) = expr {
         let known = found.names.iter().position(|known| !name.is_empty() && known == name);
@@ -145,7 +157,7 @@ impl LearnedWalk<'_, '_> {
                 let first = self.number(a)?.0.truth()?;
                 if first == (*op == BinaryOp::Or) {
                     // What is not worked out has uses all the same.
-                    self.next += tables(b).uses.len();
+                    self.next += uses(b);
                     return Ok((ScalarValue::Bool(first), 0.0));
                 }
                 Ok((ScalarValue::Bool(self.number(b)?.0.truth()?), 0.0))

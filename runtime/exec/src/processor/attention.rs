@@ -39,7 +39,7 @@ pub(super) struct ScoredBias<'e, T> {
 
 /// The values that mask, bias and `stop` of an attention read at the positions of queries and keys.
 pub(super) struct ValuesRead<'e, T> {
-    values: Vec<ValueRead<'e, T>>,
+    values: &'e [ValueRead<'e, T>],
     /// Where the rows of queries, and of keys, begin.
     offsets: [&'e [usize]; 2],
 }
@@ -235,8 +235,8 @@ impl<T: Element> Executor<T> {
             .and_then(|rule| rule.as_ref().ok()?.bias.as_ref())
             .map_or(0, |bias| bias.sizes.len());
         let count = c.node.behind().reads.len();
-        let mut read_grads: Vec<Buffer<T>> =
-            (0..count).map(|n| arena.filled(c.view.extent(c.ty(c.node.results[3 + tables + n])), T::ZERO)).collect();
+        let of = |n: usize| arena.filled(c.view.extent(c.ty(c.node.results[3 + tables + n])), T::ZERO);
+        let mut read_grads = arena.list((0..count).map(of));
         self.with_attention(c, 4, DistanceSpan::longest(c), &mut None, |m, spec, bias, scored| {
             let inputs = [0, 1, 2, 3].map(|n| m.real(c.operand(n)));
             let (queries, keys) = (c.axis(0), c.axis(1));
@@ -244,7 +244,8 @@ impl<T: Element> Executor<T> {
             let scores = Scores { bias: *bias, relative };
             let width = scores.gradients(spec.head_width);
             let mut partial = arena.take(c.view.rows() * spec.heads * width);
-            let read = self.read_values(c, [&queries.offsets, &keys.offsets]);
+            let values = self.read_values(c);
+            let read = ValuesRead { values: &values, offsets: [&queries.offsets, &keys.offsets] };
             let rule = stop.map(|rule| {
                 let read = &read;
                 move |at: MaskRow, holds: &mut [bool]| rule.mark(read, at, holds)
@@ -367,7 +368,8 @@ impl<T: Element> Executor<T> {
         let count = rule.bias.as_ref().map_or(0, |bias| bias.sizes.len());
         let tables = self.arena.list(c.node.operands[first..first + count].iter().map(|v| self.memory.real(*v)));
         let axes = [c.axis(0), c.axis(1)];
-        let read = self.read_values(c, [&axes[0].offsets, &axes[1].offsets]);
+        let values_read = self.read_values(c);
+        let read = ValuesRead { values: &values_read, offsets: [&axes[0].offsets, &axes[1].offsets] };
         // What is no number hides nothing and shows nothing.
         if rule.reads.iter().flatten().any(|value| read.values[*value].numbers.iter().any(|x| !Real::is_finite(*x))) {
             let what = format!("a value that the mask of `{}` reads", c.node.label);
@@ -426,14 +428,14 @@ impl<T: Element> Executor<T> {
     }
 
     /// The values that mask, bias and `stop` of a node read.
-    fn read_values<'e>(&'e self, c: &NodeContext<'_>, offsets: [&'e [usize]; 2]) -> ValuesRead<'e, T> {
+    fn read_values(&self, c: &NodeContext<'_>) -> List<ValueRead<'_, T>> {
         let value = |n: usize| {
             let (numbers, axis) = (self.memory.real(c.operand(n)), c.axis(n));
             let channels = c.ty(c.operand(n)).dims().get(2).and_then(Dim::fixed).unwrap_or(1);
             let longest = (0..c.view.rows()).map(|row| axis.len(row)).max().unwrap_or(0) * channels;
             ValueRead { numbers, channels, longest }
         };
-        ValuesRead { values: c.node.behind().reads.map(value).collect(), offsets }
+        self.arena.list(c.node.behind().reads.map(value))
     }
 
     /// The range of keys of every query of the batch, where the heads do not differ in it.
