@@ -22,6 +22,12 @@ pub fn by_distance(expr: &Expr) -> bool {
     }
 }
 
+/// Whether an attention can evaluate mask and bias once per distance for all heads. Where gradients go apart it goes pair by pair.
+pub fn pairs_by_distance(mask: Option<&Expr>, bias: Option<&Expr>, stop: Option<&Expr>) -> bool {
+    let headless = mask.is_none_or(|mask| !mask.uses(Var::Head));
+    mask.into_iter().chain(bias).all(by_distance) && headless && stop.is_none()
+}
+
 /// How much a linear term grows when `i` and `j` grow by one.
 #[derive(Clone, Copy, PartialEq, Eq)]
 struct Shift(i64);

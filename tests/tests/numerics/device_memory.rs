@@ -7,6 +7,7 @@ use std::sync::Arc;
 use rtc_base::rng::Key;
 use rtc_compiler::ir::graph::Graph;
 use rtc_compiler::lower::Objective;
+use rtc_compiler::pipeline;
 use rtc_compiler::pipeline::memory::{LargestBatches, plans_within};
 use rtc_compiler::plan::Plan;
 use rtc_compiler::plan::memory::{BatchShape, MemoryTarget, estimate_on};
@@ -52,6 +53,17 @@ const MODELS: &[(&str, &str)] = &[
     ("ordered_memory.rt", "ordered_memory"),
 ];
 const LIMITED: usize = 2;
+
+/// A bias of pairs, of which a step holds a slope for every pair and head.
+const PAIRS: &str = "
+model pairs {
+    embed { width: 64 }
+    x = norm(state)
+    score = number(x)
+    state = state + score + attention(x) { heads: 32, mask: past, bias: score[i] * score[j] }
+    readout mean
+}
+";
 
 /// Weights with which no row halts, so that every recurrence runs to its bound.
 fn restless(graph: &Graph) -> Arrays {
@@ -106,4 +118,24 @@ fn the_estimate_of_a_device_is_what_a_step_takes() {
         }
     }
     assert!(wrong.is_empty(), "\n{}", wrong.join("\n"));
+}
+
+#[test]
+fn the_slopes_of_a_bias_of_pairs_are_in_the_estimate() {
+    let load = BatchShape { lengths: vec![12, 18, 26, 32], depth: None };
+    let texts = [PAIRS.to_owned(), PAIRS.replace(", bias: score[i] * score[j]", "")];
+    let plans =
+        texts.map(|text| pipeline::plans(&models::parse(&text), &binding(Objective::Classify)).expect("it lowers").0);
+    let Some(kernels) = kernels("float", plans.iter().map(|plan| &*plan.graph)) else { return };
+    let [guess, real] = [true, false].map(|estimated| {
+        let of = |plan: &Plan| match estimated {
+            true => estimate_on(plan, &load, MemoryTarget::Device).activations,
+            false => taken(plan, &load.lengths, &kernels),
+        };
+        of(&plans[0]) as f64 - of(&plans[1]) as f64
+    });
+    println!("with the bias {guess} bytes more, really {real}");
+    let slopes = 32.0 * 4.0 * load.lengths.iter().map(|n| (n * n) as f64).sum::<f64>();
+    assert!(real > 0.9 * slopes, "a step takes {real} bytes more, slopes are {slopes}");
+    assert!((guess / real - 1.0).abs() < 0.15, "estimated {guess} bytes more, taken {real}");
 }

@@ -1,16 +1,18 @@
-//! What attention with positions relative to one another holds besides its results while it runs: the codes of all distances of the
-//! batch, and for the backward run what every row and head adds to their gradients; and what every row adds to those of the matrices of
-//! talking heads; and what attention to the slots of positions copies.
+//! What attention holds besides its results while it runs: with positions relative to one another the codes of all distances of the
+//! batch, and for the backward run what every row and head adds to their gradients; what every row adds to those of the matrices of
+//! talking heads; what is added to the gradients of a bias; and what attention to the slots of positions copies.
 
+use super::MemoryTarget;
 use super::pool::{ByteAmount, PooledBlock};
 use super::walk::{BatchSizes, MemoryWalk};
+use crate::expr::{Expr, distances, pairs_by_distance};
 use crate::ir::attribute::{self, Mask};
 use crate::ir::cost::Sizes;
 use crate::ir::formula::Formula;
 use crate::ir::graph::{Node, Value};
 use crate::ir::number::Number;
 use crate::ir::ops::Op;
-use crate::ir::types::{BATCH, Dim};
+use crate::ir::types::{BATCH, Dim, Elem};
 
 /// The map that makes codes of sines and cosines, for an attention that has one: the last operand.
 pub(super) fn map_of_codes(node: &Node) -> Option<Value> {
@@ -35,12 +37,73 @@ impl BatchSizes {
             Dim::Sym(axis) => self.amount(self.axis(axis).iter().copied().max().unwrap_or(0), |sizes| sizes.dim(dim)),
         }
     }
+
+    /// Pairs of places on two axes, of all rows.
+    fn pairs(&self, a: &Dim, b: &Dim) -> ByteAmount {
+        let of = |dim: &Dim, row: usize| match dim {
+            Dim::Fixed(n) => *n,
+            Dim::Sym(axis) => self.axis(axis).get(row).copied().unwrap_or(0),
+        };
+        let pairs = (0..self.rows).map(|row| of(a, row).saturating_mul(of(b, row)));
+        let count = pairs.fold(0, usize::saturating_add);
+        self.amount(count, |sizes| sizes.dim(&Dim::sym(BATCH)).times(&sizes.dim(a)).times(&sizes.dim(b)))
+    }
 }
+
+/// What has no axis has one place.
+const ONE: Dim = Dim::Fixed(1);
 
 impl MemoryWalk<'_> {
     /// Takes these buffers; nothing for other nodes.
     pub(super) fn distances(&self, node: &Node, env: &BatchSizes) -> Vec<PooledBlock> {
-        self.codes(node, env).into_iter().chain(self.mixtures(node, env)).chain(self.histories(node, env)).collect()
+        let more = self.mixtures(node, env).into_iter().chain(self.slopes(node, env)).chain(self.statistics(node, env));
+        self.codes(node, env).into_iter().chain(more).chain(self.histories(node, env)).collect()
+    }
+
+    /// What the backward run on a device keeps of the softmax of every query and head: three numbers.
+    fn statistics(&self, node: &Node, env: &BatchSizes) -> Option<PooledBlock> {
+        let attends = node.op == Op::AttentionGrad && self.target == MemoryTarget::Device;
+        let queries = self.plan.graph.ty(attends.then(|| node.operands[0])?).dims().get(1).unwrap_or(&ONE);
+        Some(self.pool.take(env.pairs(queries, &ONE).times(&env.fixed(3 * node.get(attribute::HEADS)))))
+    }
+
+    /// What is summed to the gradients of what a bias reads. A processor holds for every row and head one number of each distance, or of all
+    /// that a row reads; a device holds one of every distance, or of every pair of a query and a key.
+    fn slopes(&self, node: &Node, env: &BatchSizes) -> Option<PooledBlock> {
+        let of = |attr| Expr::try_from(attr).ok();
+        let bias = (node.op == Op::AttentionGrad).then(|| of(node.find(attribute::BIAS)?))??;
+        let mask = node.get(attribute::MASK).rule().and_then(of);
+        let causal = node.get(attribute::MASK) == Mask::Causal;
+        let stop = node.find(attribute::STOP).and_then(of);
+        let (ty, on_device) = (|v: &Value| self.plan.graph.ty(*v), self.target == MemoryTarget::Device);
+        let is_number = |v: &&Value| ty(v).elem() != Some(Elem::Index);
+        let learned: Vec<&Value> = node.operands[4..node.behind().reads.end].iter().filter(is_number).collect();
+        if on_device && learned.is_empty() {
+            return None;
+        }
+        let one = env.fixed(1);
+        let [queries, keys] = [0, 1].map(|n| ty(&node.operands[n]).dims().get(1).unwrap_or(&ONE));
+        let heads = env.fixed(node.get(attribute::HEADS));
+        let rows = env.amount(env.rows, |sizes| sizes.dim(&Dim::sym(BATCH)));
+        let numbers = if pairs_by_distance(mask.as_ref(), Some(&bias), stop.as_ref()) {
+            let (low, high) = mask.as_ref().map_or((f64::NEG_INFINITY, f64::INFINITY), distances);
+            let side = |dim: &Dim, most: f64| {
+                let longest = env.longest(dim).minus(&one);
+                if most < longest.number as f64 { env.fixed(most.max(0.0) as usize) } else { longest }
+            };
+            let ahead = if causal { env.fixed(0) } else { side(keys, -low) };
+            let count = side(queries, high).plus(&ahead).plus(&one);
+            if on_device { count } else { count.times(&rows) }
+        } else if on_device {
+            env.pairs(queries, keys)
+        } else {
+            let of = |value: &Value| {
+                let dims = ty(value).dims().iter().filter(|dim| **dim != Dim::sym(BATCH));
+                dims.fold(one.clone(), |all, dim| all.times(&env.longest(dim)))
+            };
+            learned.into_iter().map(of).fold(env.fixed(0), |all, size| all.plus(&size)).times(&rows)
+        };
+        Some(self.pool.take(numbers.times(&heads)))
     }
 
     /// Keys and values of all steps side by side, and their gradients.

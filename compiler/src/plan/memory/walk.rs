@@ -124,7 +124,7 @@ pub(super) struct MemoryWalk<'p> {
     formulas: bool,
     /// Values that live in the scratch of a group.
     inner: BTreeSet<Value>,
-    target: MemoryTarget,
+    pub(super) target: MemoryTarget,
     /// Names of axes with STARTs and ENDs around them.
     pub(super) framed: BTreeSet<&'p str>,
 }
