@@ -38,6 +38,18 @@ pub struct Uses<'e> {
     pub uses: Vec<(ReadFrom, &'e [Expr])>,
 }
 
+impl Uses<'_> {
+    /// What the uses of an expression of a graph read: there the name of a value is its number among the operands that are values, and one
+    /// that is no number names an operand that no node has.
+    pub fn operands(&self) -> Vec<ReadFrom> {
+        let operand = |from| match from {
+            ReadFrom::Value(n) => ReadFrom::Value(self.values[n].parse().unwrap_or(usize::MAX)),
+            table => table,
+        };
+        self.uses.iter().map(|(from, _)| operand(*from)).collect()
+    }
+}
+
 /// The learned tables and the values of an expression, and where they are read, in reading order.
 pub fn tables(expr: &Expr) -> Uses<'_> {
     let mut found = Uses { names: vec![], values: vec![], uses: vec![] };

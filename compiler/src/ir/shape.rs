@@ -172,10 +172,10 @@ fn reads(s: &Signature<'_>, values: &[Type]) -> Result<(), String> {
     ];
     for rule in rules.into_iter().flatten() {
         let rule = Expr::try_from(rule)?;
-        for (from, indices) in expr::tables(&rule).uses {
+        let found = expr::tables(&rule);
+        for (from, (_, indices)) in found.operands().into_iter().zip(&found.uses) {
             let ReadFrom::Value(n) = from else { continue };
-            let name = expr::tables(&rule).values[n];
-            let ty = name.parse().ok().and_then(|n: usize| values.get(n)).ok_or_else(|| s.mismatch())?;
+            let ty = values.get(n).ok_or_else(|| s.mismatch())?;
             let of = |at: usize| s.dims(at).get(..2) == ty.dims().get(..2) && ty.is_real() && ty.ragged().is_some();
             let fits = match (indices, &ty.dims()[2.min(ty.dims().len())..]) {
                 ([at], []) => placed(at).is_some_and(of),
@@ -187,7 +187,7 @@ fn reads(s: &Signature<'_>, values: &[Type]) -> Result<(), String> {
                 _ => false,
             };
             if !fits {
-                return Err(format!("`{}` cannot read value {name} as `{rule}` does", s.op));
+                return Err(format!("`{}` cannot read value {n} as `{rule}` does", s.op));
             }
         }
     }

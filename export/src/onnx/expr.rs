@@ -3,7 +3,7 @@
 //! Whole numbers are `int64`, others double precision.
 
 use rtc_compiler::expr::{
-    self, Action, BiasFacts, Care, Expr, Meaning, ReadFrom, Sort, Term, Untold, Uses, Var, bias_meaning, meaning,
+    self, Action, BiasFacts, Care, Expr, Meaning, ReadFrom, Sort, Term, Untold, Var, bias_meaning, meaning,
 };
 
 use super::OnnxRefusal;
@@ -70,13 +70,9 @@ impl Reads {
         (tables, values): (Vec<BiasTable>, Vec<PaddedValue>),
         rule: &Expr,
     ) -> Self {
-        let Uses { values: names, uses, .. } = expr::tables(rule);
-        let number = |n: usize| names[n].parse().unwrap_or(usize::MAX);
-        let from = |(from, indices): &(ReadFrom, &[Expr])| match *from {
-            ReadFrom::Value(n) => (ReadFrom::Value(number(n)), indices.first() == Some(&Expr::Var(Var::I))),
-            table => (table, false),
-        };
-        let uses = uses.iter().map(from).collect();
+        let found = expr::tables(rule);
+        let at_query = found.uses.iter().map(|(_, indices)| indices.first() == Some(&Expr::Var(Var::I)));
+        let uses = found.operands().into_iter().zip(at_query).collect();
         Self { tables, values, uses, ..Self::new(places, heads) }
     }
 

@@ -1,7 +1,7 @@
 //! Masks, biases and depths as Python, from their terms: the value, and whether there is one.
 
 use rtc_compiler::expr::{
-    Action, BiasFacts, Care, Expr, Meaning, ReadFrom, Sort, Term, Untold, Uses, Var, bias_meaning, meaning, tables,
+    Action, BiasFacts, Care, Expr, Meaning, ReadFrom, Sort, Term, Untold, Var, bias_meaning, meaning, tables,
 };
 use rtc_compiler::ir::graph::{Graph, Node};
 use rtc_compiler::ir::types::Attr;
@@ -68,13 +68,7 @@ pub(super) struct ExpressionWriter<'a> {
 
 impl<'a> ExpressionWriter<'a> {
     pub(super) fn new(place: EvaluationContext<'a>, expr: &Expr) -> Self {
-        let Uses { values, uses, .. } = tables(expr);
-        let number = |n: usize| values[n].parse().unwrap_or(usize::MAX);
-        let from = |(from, _): &(ReadFrom, _)| match *from {
-            ReadFrom::Value(n) => ReadFrom::Value(number(n)),
-            table => table,
-        };
-        let uses = uses.iter().map(from).collect();
+        let uses = tables(expr).operands();
         Self { place, uses, sections: vec![] }
     }
 
