@@ -3,13 +3,12 @@
 use rtc_compiler::ir::attribute::{self, StepBound};
 use std::collections::BTreeMap;
 
-use rtc_compiler::expr::{
-    Env, EvalError, Expr, ReadFrom, ScalarValue, Uses, Var, by_distance, eval, keys, reading, tables,
-};
+use rtc_compiler::expr::{Env, EvalError, Expr, ReadFrom, ScalarValue, eval, keys, pairs_by_distance, reading, tables};
 use rtc_compiler::ir::graph::{Graph, MAIN, NodeId};
 use rtc_compiler::ir::ops::Op;
 use rtc_compiler::ir::types::{Attr, Dim, Elem};
 
+use crate::pair_program::PairProgram;
 use rtc_kernel::attention::MaskRow;
 
 /// The expressions of each node that has some, read once; a message where they can't be read.
@@ -24,6 +23,8 @@ pub struct MaskRule {
     pub bias: Option<Bias>,
     /// Where gradients of keys and values go apart, if they do.
     pub stop: Option<Expr>,
+    /// The mask, and `stop`, for all keys of a query at once, where they have programs.
+    pub programs: [Option<PairProgram>; 2],
     /// For every use of a value in the mask, and in `stop`, which value it reads.
     pub reads: [Vec<usize>; 2],
     /// Channels of every value that is read; 1 of a number per position.
@@ -43,6 +44,8 @@ pub struct Bias {
     pub sizes: Vec<Vec<usize>>,
     /// For every use what it reads.
     pub uses: Vec<ReadFrom>,
+    /// The expression for all keys of a query at once, where it has a program.
+    pub program: Option<PairProgram>,
     /// The first operand that is a table.
     pub first: usize,
 }
@@ -78,16 +81,18 @@ fn rule(graph: &Graph, id: NodeId, [expr, bias, stop]: [Option<&Attr>; 3]) -> Re
     let expr = expr.map(Expr::try_from).transpose()?;
     let stop = stop.map(Expr::try_from).transpose()?;
     let bias = bias.map(|attr| biased(graph, id, attr)).transpose()?;
-    let mut parts = expr.iter().chain(bias.as_ref().map(|bias| &bias.expr));
-    let headless = expr.as_ref().is_none_or(|mask| !mask.uses(Var::Head));
-    let by_distance = parts.all(by_distance) && headless && stop.is_none();
+    let by_distance = pairs_by_distance(expr.as_ref(), bias.as_ref().map(|bias| &bias.expr), stop.as_ref());
     let seen = expr.as_ref().and_then(keys);
     let few = seen.is_some_and(|keys| keys.strided || keys.most <= FEW);
     let reads = [&expr, &stop].map(|expr| expr.as_ref().map_or_else(Vec::new, values));
+    let programs = [&expr, &stop].map(|expr| {
+        let expr = expr.as_ref()?;
+        PairProgram::new(expr, &tables(expr).operands(), &[])
+    });
     let node = graph.node(id);
-    let read = if is_attention(node.op) { &node.operands[node.behind().reads] } else { &[] };
-    let channels = read.iter().map(|v| graph.ty(*v).dims().get(2).and_then(Dim::fixed).unwrap_or(1)).collect();
-    Ok(MaskRule { expr, bias, stop, reads, channels, by_distance, few })
+    let own = if is_attention(node.op) { &node.operands[node.behind().reads] } else { &[] };
+    let channels = own.iter().map(|v| graph.ty(*v).dims().get(2).and_then(Dim::fixed).unwrap_or(1)).collect();
+    Ok(MaskRule { expr, bias, stop, programs, reads, channels, by_distance, few })
 }
 
 fn biased(graph: &Graph, id: NodeId, attr: &Attr) -> Result<Bias, String> {
@@ -98,23 +103,12 @@ fn biased(graph: &Graph, id: NodeId, attr: &Attr) -> Result<Bias, String> {
     let table = |v| graph.ty(v).dims().iter().filter_map(Dim::fixed).collect();
     let end = node.behind().reads.start.max(first);
     let sizes: Vec<Vec<usize>> = node.operands[first..end].iter().map(|v| table(*v)).collect();
-    let uses = read(&expr);
-    let Uses { names, .. } = tables(&expr);
-    match sizes.len() == names.len() {
-        true => Ok(Bias { sizes, uses, first, expr }),
+    let found = tables(&expr);
+    let (uses, count) = (found.operands(), found.names.len());
+    match sizes.len() == count {
+        true => Ok(Bias { program: PairProgram::new(&expr, &uses, &sizes), sizes, uses, first, expr }),
         false => Err(format!("the bias `{expr}` has not one table for each `learn`")),
     }
-}
-
-/// What the uses of an expression read: tables in the order in which they are first read, and values by their numbers.
-fn read(expr: &Expr) -> Vec<ReadFrom> {
-    let Uses { values, uses, .. } = tables(expr);
-    let number = |name: &str| name.parse().expect("the verifier has checked the numbers of values");
-    let from = |(from, _): &(ReadFrom, _)| match *from {
-        ReadFrom::Value(n) => ReadFrom::Value(number(values[n])),
-        table => table,
-    };
-    uses.iter().map(from).collect()
 }
 
 /// The values that the uses of a mask read.
@@ -123,7 +117,7 @@ fn values(expr: &Expr) -> Vec<usize> {
         ReadFrom::Value(n) => Some(n),
         ReadFrom::Table(_) => None,
     };
-    read(expr).into_iter().filter_map(value).collect()
+    tables(expr).operands().into_iter().filter_map(value).collect()
 }
 
 /// Gives the number that a use, counted in reading order, reads at a place.

@@ -55,6 +55,16 @@ pub fn each(count: usize, work: usize, task: impl Fn(usize) + Sync + Send) {
     }
 }
 
+/// Fills a slice with `f(index)`, each costing `cost` operations.
+pub fn fill<T: Send>(out: &mut [T], cost: usize, f: impl Fn(usize) -> T + Sync + Send) {
+    if out.len().saturating_mul(cost) >= WORTH && rayon::current_num_threads() > 1 {
+        let grain = (GRAIN / cost.max(1)).max(1);
+        out.par_iter_mut().enumerate().with_min_len(grain).for_each(|(index, out)| *out = f(index));
+    } else {
+        out.iter_mut().enumerate().for_each(|(index, out)| *out = f(index));
+    }
+}
+
 /// Block number `index` of `0..len` cut into pieces of `size`.
 pub fn block(index: usize, size: usize, len: usize) -> Range<usize> {
     index * size..len.min((index + 1) * size)

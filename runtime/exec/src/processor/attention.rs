@@ -12,8 +12,9 @@ use rtc_compiler::expr::{
 use rtc_compiler::ir::graph::Value;
 use rtc_compiler::ir::types::{Dim, Elem};
 
-use crate::mask::{Bias, Exprs, MaskRule, mark, mark_reading, place};
+use crate::mask::{Bias, Exprs, MaskRule, mark_reading, place};
 use crate::node_context::NodeContext;
+use crate::pair_program::{PairNumbers, PairProgram, value_of};
 use crate::processor::Executor;
 use crate::processor::ValueMemory;
 use crate::rows::Axis;
@@ -25,6 +26,7 @@ use rtc_kernel::attention::{
     attention_grad_with, attention_with, steps,
     talking::{self, Talking},
 };
+use rtc_kernel::parallel::fill;
 
 /// No table has this number: nothing is differentiated.
 const NONE: usize = usize::MAX;
@@ -110,17 +112,68 @@ impl DistanceSpan {
 }
 
 impl<T: Element> ScoredBias<'_, T> {
+    /// Where the gradient of a number stands among all of a row.
+    fn place(&self, from: ReadFrom, at: usize) -> usize {
+        match from {
+            ReadFrom::Table(table) => (0..table).map(|table| self.bias.len(table)).sum::<usize>() + at,
+            ReadFrom::Value(value) => self.len() + self.values.start(value) + at,
+        }
+    }
+
     /// Where a use stands among all gradients, and the number that it reads.
     fn read(&self, env: &Env, row: usize, use_: usize, indices: &[Expr]) -> Result<(usize, f64), EvalError> {
-        match self.bias.uses[use_] {
+        let from = self.bias.uses[use_];
+        let (at, number) = match from {
             ReadFrom::Table(table) => {
                 let at = flat(indices, &self.bias.sizes[table], env)?;
-                let start: usize = (0..table).map(|table| self.bias.len(table)).sum();
-                Ok((start + at, self.tables[table][at].to_f64()))
+                (at, self.tables[table][at].to_f64())
             }
-            ReadFrom::Value(value) => {
-                let (at, number) = self.values.read(value, indices, env, row)?;
-                Ok((self.len() + self.values.start(value) + at, number))
+            ReadFrom::Value(value) => self.values.read(value, indices, env, row)?,
+        };
+        Ok((self.place(from, at), number))
+    }
+
+    /// The numbers of a row.
+    fn row(&self, row: usize) -> RowNumbers<'_, T> {
+        RowNumbers { values: self.values, row, bias: Some(self) }
+    }
+
+    /// Adds the bias of all keys from one on to their scores.
+    fn add(&self, at: MaskRow, by: T, scores: &mut [T]) {
+        for (first, scores) in (at.first..).step_by(KEYS).zip(scores.chunks_mut(KEYS)) {
+            let env = place(MaskRow { first, ..at }, self.step);
+            let alone = |key: usize| self.value(&Env { j: env.j + key as i64, ..env }, at.row);
+            let Some(program) = &self.bias.program else {
+                scores.iter_mut().enumerate().for_each(|(key, score)| *score += alone(key) * by);
+                continue;
+            };
+            program.run(&env, scores.len(), &self.row(at.row), |numbers| {
+                for (key, score) in scores.iter_mut().enumerate() {
+                    let number = value_of(numbers, key);
+                    *score += by
+                        * if number.is_nan() {
+                            alone(key)
+                        } else if number.abs() <= LARGEST_BIAS {
+                            T::from_f64(number)
+                        } else {
+                            T::NEG_INFINITY
+                        };
+                }
+            });
+        }
+    }
+
+    /// Adds the gradients `by * d` of all keys from one on to those of what is read.
+    fn add_gradients(&self, at: MaskRow, by: T, d: &[T], sums: &mut [T]) {
+        for (first, d) in (at.first..).step_by(KEYS).zip(d.chunks(KEYS)) {
+            let env = place(MaskRow { first, ..at }, self.step);
+            let by = |key: usize| (d[key] * by).to_f64();
+            let mut alone = |key: usize, sums: &mut [T]| {
+                self.add_slopes(&Env { j: env.j + key as i64, ..env }, at.row, by(key), sums);
+            };
+            match &self.bias.program {
+                Some(program) => program.add_slopes(&env, (d.len(), &by), &self.row(at.row), sums, &mut alone),
+                None => (0..d.len()).filter(|key| d[*key] != T::ZERO).for_each(|key| alone(key, sums)),
             }
         }
     }
@@ -158,6 +211,35 @@ impl<T: Element> ScoredBias<'_, T> {
     }
 }
 
+/// Keys of which a program works out so many together.
+const KEYS: usize = 256;
+
+/// About what it costs to work out a key by itself, in operations.
+const INTERPRETED: usize = 64;
+
+/// What a program reads in one row.
+struct RowNumbers<'e, T> {
+    values: &'e ValuesRead<'e, T>,
+    row: usize,
+    /// The bias, whose tables it reads and whose gradients are asked for.
+    bias: Option<&'e ScoredBias<'e, T>>,
+}
+
+impl<T: Element> PairNumbers<T> for RowNumbers<'_, T> {
+    fn table(&self, table: usize) -> &[T] {
+        self.bias.map_or(&[], |bias| bias.tables[table])
+    }
+
+    fn value(&self, value: usize, of_keys: bool) -> (&[T], usize) {
+        let ValueRead { numbers, channels, .. } = self.values.values[value];
+        (&numbers[self.values.offsets[usize::from(of_keys)][self.row] * channels..], channels)
+    }
+
+    fn place(&self, from: ReadFrom, at: usize) -> usize {
+        self.bias.map_or(0, |bias| bias.place(from, at))
+    }
+}
+
 /// The range that holds the keys of a query, and whether it holds no others.
 fn range(expr: &Expr, step: i64, at: MaskRow) -> (Range<usize>, bool) {
     let KeyReach { keys, exact } = reach(expr, &place(at, step), usize::MAX);
@@ -168,20 +250,68 @@ fn range(expr: &Expr, step: i64, at: MaskRow) -> (Range<usize>, bool) {
 #[derive(Clone, Copy)]
 struct PairRule<'e> {
     expr: &'e Expr,
+    program: Option<&'e PairProgram>,
     /// For every use of a value which one it reads.
     uses: &'e [usize],
     step: i64,
 }
 
-impl PairRule<'_> {
+impl<'e> PairRule<'e> {
+    fn of_mask(rule: &'e MaskRule, step: i64) -> Option<Self> {
+        let expr = rule.expr.as_ref()?;
+        Some(Self { expr, program: rule.programs[0].as_ref(), uses: &rule.reads[0], step })
+    }
+
+    fn of_stop(rule: &'e MaskRule, step: i64) -> Option<Self> {
+        let expr = rule.stop.as_ref()?;
+        Some(Self { expr, program: rule.programs[1].as_ref(), uses: &rule.reads[1], step })
+    }
+
     /// Marks the keys for which it holds.
     fn mark<T: Element>(&self, values: &ValuesRead<'_, T>, at: MaskRow, holds: &mut [bool]) {
-        if self.uses.is_empty() {
-            return mark(self.expr, self.step, at, holds);
+        let alone = |at: MaskRow, holds: &mut [bool]| {
+            mark_reading(self.expr, self.step, at, holds, &|use_, indices, env| {
+                values.read(self.uses[use_], indices, env, at.row).map(|(_, number)| number)
+            });
+        };
+        let Some(program) = self.program else { return alone(at, holds) };
+        let row = RowNumbers { values, row: at.row, bias: None };
+        for (first, holds) in (at.first..).step_by(KEYS).zip(holds.chunks_mut(KEYS)) {
+            program.run(&place(MaskRow { first, ..at }, self.step), holds.len(), &row, |truths| {
+                for (key, holds) in holds.iter_mut().enumerate() {
+                    let truth = value_of(truths, key);
+                    *holds = truth == 1.0;
+                    if truth.is_nan() {
+                        alone(MaskRow { first: first + key, ..at }, std::slice::from_mut(holds));
+                    }
+                }
+            });
         }
-        mark_reading(self.expr, self.step, at, holds, &|use_, indices, env| {
-            values.read(self.uses[use_], indices, env, at.row).map(|(_, number)| number)
-        });
+    }
+
+    /// Operations for a key.
+    fn cost(&self) -> usize {
+        self.program.map_or(INTERPRETED, PairProgram::len)
+    }
+
+    /// The range of keys of a query, of `keys`, and whether it holds no others.
+    fn range<T: Element>(&self, values: &ValuesRead<'_, T>, at: MaskRow, keys: usize) -> (Range<usize>, bool) {
+        let (keys, exact) = match range(self.expr, self.step, at) {
+            (reach, true) => return (reach, true),
+            (reach, false) => (reach.start.min(keys)..reach.end.min(keys), false),
+        };
+        let mut found = (keys.end, keys.start, 0);
+        let mut flags = [false; KEYS];
+        for first in keys.clone().step_by(KEYS) {
+            let flags = &mut flags[..KEYS.min(keys.end - first)];
+            self.mark(values, MaskRow { first, ..at }, flags);
+            for (key, _) in flags.iter().enumerate().filter(|(_, seen)| **seen) {
+                found = (found.0.min(first + key), first + key + 1, found.2 + 1);
+            }
+        }
+        let (start, end, count) = found;
+        let exact = exact || count == end.saturating_sub(start);
+        if count == 0 { (keys.start..keys.start, true) } else { (start..end, exact) }
     }
 }
 
@@ -323,7 +453,7 @@ impl<T: Element> Executor<T> {
         let rule = rule.as_ref().map_err(|e| ExecutionFault::Batch(e.clone()))?;
         let is_step = |v: &&Value| c.ty(**v).elem() == Some(Elem::Index);
         let step = c.node.operands.get(4).filter(is_step).map_or(0, |v| i64::from(self.memory.index(*v)[0]));
-        Ok(rule.stop.as_ref().map(|expr| PairRule { expr, uses: &rule.reads[1], step }))
+        Ok(PairRule::of_stop(rule, step))
     }
 
     /// Runs `f` with the attention that the node describes; its step and tables follow the first `fixed` operands. What depends on
@@ -389,11 +519,12 @@ impl<T: Element> Executor<T> {
             f(&self.memory, &with(mask), &bias, scored.as_ref());
             return Ok(());
         }
-        let marked = rule.expr.as_ref().map(|expr| {
-            let (rule, read) = (PairRule { expr, uses: &rule.reads[0], step }, &read);
+        let pairs = PairRule::of_mask(rule, step);
+        let marked = pairs.map(|rule| {
+            let read = &read;
             move |at, seen: &mut [bool]| rule.mark(read, at, seen)
         });
-        let ranges = if span.listed { self.ranges(c, rule, step) } else { None };
+        let ranges = if span.listed { pairs.and_then(|rule| self.ranges(c, rule, &read)) } else { None };
         let starts = &c.axis(0).offsets;
         let starts = starts.as_slice();
         let near = rule.expr.as_ref().map(|expr| {
@@ -410,18 +541,8 @@ impl<T: Element> Executor<T> {
             return Ok(());
         };
         // What the mask hides has no bias: its index may lie outside the table.
-        let values = |at: MaskRow, by: T, scores: &mut [T]| {
-            let env = place(at, step);
-            for (j, score) in scores.iter_mut().enumerate() {
-                *score += scored.value(&Env { j: env.j + j as i64, ..env }, at.row) * by;
-            }
-        };
-        let slopes = |at: MaskRow, by: T, d: &[T], sums: &mut [T]| {
-            let env = place(at, step);
-            for (j, d) in d.iter().enumerate().filter(|(_, d)| **d != T::ZERO) {
-                scored.add_slopes(&Env { j: env.j + j as i64, ..env }, at.row, (*d * by).to_f64(), sums);
-            }
-        };
+        let values = |at: MaskRow, by: T, scores: &mut [T]| scored.add(at, by, scores);
+        let slopes = |at: MaskRow, by: T, d: &[T], sums: &mut [T]| scored.add_gradients(at, by, d, sums);
         let bias = ScoreBias::Dense { rule: &values, grad: &slopes, learned: scored.len() + read.len() };
         f(&self.memory, &with(mask), &bias, Some(scored));
         Ok(())
@@ -439,14 +560,26 @@ impl<T: Element> Executor<T> {
     }
 
     /// The range of keys of every query of the batch, where the heads do not differ in it.
-    fn ranges(&self, c: &NodeContext<'_>, rule: &MaskRule, step: i64) -> Option<List<(Range<usize>, bool)>> {
-        let expr = rule.expr.as_ref().filter(|expr| !expr.uses(Var::Head))?;
-        let queries = c.axis(0);
-        let row = |row: usize| {
-            let at = MaskRow { row, head: 0, query: 0, queries: queries.len(row), first: 0 };
-            (0..at.queries).map(move |query| range(expr, step, MaskRow { query, ..at }))
-        };
-        Some(self.arena.list((0..c.view.rows()).flat_map(row)))
+    fn ranges(
+        &self,
+        c: &NodeContext<'_>,
+        rule: PairRule<'_>,
+        values: &ValuesRead<'_, T>,
+    ) -> Option<List<(Range<usize>, bool)>> {
+        if rule.expr.uses(Var::Head) {
+            return None;
+        }
+        let (queries, keys) = (c.axis(0), c.axis(1));
+        let (starts, ends) = (queries.offsets.as_slice(), keys.offsets.as_slice());
+        let count = starts.last().copied().unwrap_or(0);
+        let mut found = self.arena.list(std::iter::repeat_n((0..0, false), count));
+        let cost = rule.cost() * ends.windows(2).map(|ends| ends[1] - ends[0]).max().unwrap_or(0);
+        fill(&mut found, cost, |place| {
+            let row = starts.partition_point(|start| *start <= place) - 1;
+            let (query, queries) = (place - starts[row], starts[row + 1] - starts[row]);
+            rule.range(values, MaskRow { row, head: 0, query, queries, first: 0 }, ends[row + 1] - ends[row])
+        });
+        Some(found)
     }
 
     /// Mask and bias at every distance that occurs.
