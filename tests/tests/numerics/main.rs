@@ -36,6 +36,7 @@ mod hand_cases;
 mod incremental;
 mod long;
 mod masks;
+mod masks_torch;
 mod micro;
 mod mutated;
 mod optimisers;

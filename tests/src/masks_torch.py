@@ -1,0 +1,193 @@
+"""Models whose attention reads pairs of positions, in PyTorch, in double precision, from the equations of their papers.
+
+Each line of standard input is a request in JSON, each line of standard output its answer: logits, loss and gradients.
+"""
+
+import json
+import sys
+
+import torch
+from torch.nn import functional as F
+
+torch.set_default_dtype(torch.float64)
+
+
+class Weights:
+    """Weights by name; each must be read."""
+
+    def __init__(self, numbers, sizes):
+        self.all = {
+            name: torch.tensor(numbers[name]).reshape(sizes[name]).requires_grad_() for name in numbers
+        }
+        self.read = set()
+
+    def __getitem__(self, name):
+        if name not in self.all:
+            raise SystemExit(f"no {name} among {', '.join(self.all)}")
+        self.read.add(name)
+        return self.all[name]
+
+    def linear(self, x, name):
+        bias = self[f"{name}.bias"] if f"{name}.bias" in self.all else None
+        return F.linear(x, self[f"{name}.weight"], bias)
+
+    def layer_norm(self, x, name):
+        return F.layer_norm(x, x.shape[-1:], self[f"{name}.weight"], self[f"{name}.bias"], 1e-5)
+
+    def rms_norm(self, x, name):
+        return F.rms_norm(x, x.shape[-1:], self[f"{name}.weight"], 1e-6)
+
+    def swiglu(self, x, name, gate="gate"):
+        inner = F.silu(self.linear(x, f"{name}.{gate}")) * self.linear(x, f"{name}.up")
+        return self.linear(inner, f"{name}.down")
+
+    def attention(self, x, name, mask, bias=0.0, heads=2, rotate=None):
+        """Heads side by side; `mask` and `bias` are `[heads or 1, queries, keys]`."""
+        def split(which):
+            return self.linear(x, f"{name}.{which}").unflatten(-1, (heads, -1)).transpose(0, 1)
+        q, k, v = split("query"), split("key"), split("value")
+        if rotate:
+            q, k = rotate(q), rotate(k)
+        scores = q @ k.transpose(1, 2) / q.shape[-1] ** 0.5 + bias
+        mixed = scores.masked_fill(~mask, float("-inf")).softmax(-1) @ v
+        return self.linear(mixed.transpose(0, 1).flatten(1), f"{name}.output")
+
+
+def rope(x, base=10000.0):
+    """Neighbouring channels of a head turn together (Su et al. 2021)."""
+    n, width = x.shape[1:]
+    rates = base ** (-torch.arange(0, width, 2) / width)
+    turn = torch.polar(torch.ones(n, width // 2), torch.outer(torch.arange(n).double(), rates))
+    return torch.view_as_real(torch.view_as_complex(x.unflatten(-1, (-1, 2)).contiguous()) * turn).flatten(-2)
+
+
+def places(n):
+    return torch.arange(n)[:, None], torch.arange(n)[None, :]
+
+
+def past(n):
+    i, j = places(n)
+    return (j <= i)[None]
+
+
+def alibi(n, heads=2):
+    """Press et al. 2022: slopes 2^(-8 h / heads)."""
+    i, j = places(n)
+    slopes = 2.0 ** (-8.0 * torch.arange(1, heads + 1) / heads)
+    return -slopes[:, None, None] * (i - j)
+
+
+def fox(w, x, given, gates=2):
+    n = len(x)
+    for layer in range(2):
+        at = f"stack.{layer}"
+        h = w.rms_norm(x, f"{at}.norm")
+        log_forget = F.logsigmoid(w.linear(h, f"{at}.gate"))
+        # log F_ij, the sum over the gates from j + 1 to i, term by term.
+        none = torch.zeros(gates)
+        rows = [[log_forget[j + 1:i + 1].sum(0) if j <= i else none for j in range(n)] for i in range(n)]
+        total = torch.stack([torch.stack(row) for row in rows])
+        x = x + w.attention(h, f"{at}.attention", past(n), total.permute(2, 0, 1))
+        x = x + w.swiglu(w.rms_norm(x, f"{at}.norm_2"), at, "gate_2")
+    return x
+
+
+def streaming(w, x, given, sees, by):
+    for layer in range(2):
+        at = f"stack.{layer}.state"
+        read = x + w.attention(w.layer_norm(x, f"{at}.norm"), f"{at}.read", sees(len(x)), by(w, at, len(x)))
+        x = read + w.swiglu(w.layer_norm(read, f"{at}.norm_2"), at)
+    return x
+
+
+def sinks(first, window):
+    def sees(n):
+        keys = [[j <= i and (i - j < window or j < first) for j in range(n)] for i in range(n)]
+        return torch.tensor(keys)[None]
+    return sees
+
+
+def spans(w, at, n, most=256, ramp=16):
+    """Sukhbaatar et al. 2019: weights times clamp((R + z - x) / R, 0, 1)."""
+    i, j = places(n)
+    z = most * w[f"{at}.read.bias"].reshape(-1)
+    return ((ramp + z[:, None, None] - (i - j)) / ramp).clamp(1e-30, 1).log()
+
+
+def cells(n, sees):
+    """Whether two cells of a grid of 9 columns see each other, from row and column of both."""
+    return torch.tensor([[sees(i // 9, i % 9, j // 9, j % 9) for j in range(n)] for i in range(n)])
+
+
+def grid(w, x, given, seen, heads):
+    start, masks = x, torch.stack([cells(len(x), sees) for sees in seen])
+    for _ in range(8):
+        x = x + start
+        for name in ("first", "second"):
+            x = w.rms_norm(x + w.attention(x, f"{name}.read", masks, heads=heads, rotate=rope), f"{name}.middle")
+            x = w.rms_norm(x + w.swiglu(x, name), f"{name}.norm")
+    return x
+
+
+def packed(w, x, given):
+    document = given["document"]
+    same = document[:, None] == document[None, :]
+    h = w.layer_norm(x, "norm")
+    return x + w.attention(h, "attention", past(len(x)) & same, alibi(len(x)))
+
+
+def row(r, c, s, d):
+    return r == s
+
+
+def column(r, c, s, d):
+    return c == d
+
+
+def box(r, c, s, d):
+    return (r // 3, c // 3) == (s // 3, d // 3)
+
+
+def near(r, c, s, d):
+    return abs(r - s) <= 2 and abs(c - d) <= 2
+
+
+MODELS = {
+    "fox": fox,
+    "one_gate": lambda w, x, given: fox(w, x, given, 1),
+    "streaming": lambda w, x, given: streaming(w, x, given, sinks(4, 16), lambda w, at, n: alibi(n)),
+    "no_sinks": lambda w, x, given: streaming(w, x, given, sinks(0, 16), lambda w, at, n: alibi(n)),
+    "spans": lambda w, x, given: streaming(w, x, given, past, spans),
+    "grid": lambda w, x, given: grid(w, x, given, [row, column, box, lambda *_: True], 4),
+    "axial": lambda w, x, given: grid(w, x, given, [row, column], 2),
+    "near": lambda w, x, given: grid(w, x, given, [near], 2),
+    "packed": packed,
+}
+
+
+def answer(request):
+    w = Weights(request["weights"], request["sizes"])
+    offsets, tokens = request["offsets"], torch.tensor(request["tokens"])
+    logits = []
+    for start, end in zip(offsets, offsets[1:]):
+        x = w["embed.table"][tokens[start:end]]
+        given = {name: torch.tensor(numbers[start:end]) for name, numbers in request["given"].items()}
+        x = MODELS[request["model"]](w, x, given)
+        logits.append(w.linear(F.relu(w.linear(x, "head.hidden")), "head.output")[:, 0])
+    logits, weight = torch.cat(logits), torch.tensor(request["weight"], dtype=torch.float64)
+    labels = torch.tensor(request["labels"], dtype=torch.float64)
+    losses = F.binary_cross_entropy_with_logits(logits, labels, reduction="none")
+    loss = (losses * weight).sum() / weight.sum()
+    loss.backward()
+    unread = sorted(set(w.all) - w.read)
+    if unread:
+        raise SystemExit(f"{request['model']}: nothing reads {', '.join(unread)} of {', '.join(w.all)}")
+    return {
+        "logits": logits.flatten().tolist(),
+        "loss": [loss.item()],
+        "gradients": {name: x.grad.flatten().tolist() for name, x in w.all.items()},
+    }
+
+
+for line in sys.stdin:
+    print(json.dumps(answer(json.loads(line))), flush=True)
