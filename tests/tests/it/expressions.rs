@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 
 use rtc_base::batch::Batch;
 use rtc_base::rng::{Draws, Key};
-use rtc_compiler::expr::{BinaryOp, Env, Expr, Func, ScalarValue, Var, eval, slope, tables};
+use rtc_compiler::expr::{BinaryOp, Env, Expr, Func, ScalarValue, Var, reading, tables};
 use rtc_compiler::ir::attr;
 use rtc_compiler::ir::graph::Graph;
 use rtc_compiler::ir::pointwise::{Pointwise, Scalar};
@@ -27,6 +27,8 @@ use serde_json::{Value as Json, json};
 const COUNT: u64 = 300;
 /// Lengths of the rows of every batch.
 const LENGTHS: [usize; 3] = [7, 1, 4];
+/// From this number on masks and biases read values.
+const READING: u64 = 1 << 32;
 /// What double precision allows.
 const DOUBLE: f64 = 1e-9;
 /// What single precision allows.
@@ -52,12 +54,19 @@ fn binary(op: BinaryOp, a: Expr, b: Expr) -> Expr {
 struct Grammar {
     vars: &'static [Var],
     learned: bool,
+    /// Values of the query and of the key.
+    reads: bool,
 }
 
-const PAIRS: Grammar =
-    Grammar { vars: &[Var::I, Var::J, Var::I, Var::J, Var::Head, Var::Step, Var::Length], learned: false };
+const PAIRS: Grammar = Grammar {
+    vars: &[Var::I, Var::J, Var::I, Var::J, Var::Head, Var::Step, Var::Length],
+    learned: false,
+    reads: false,
+};
 const BIASES: Grammar = Grammar { learned: true, ..PAIRS };
-const DEPTHS: Grammar = Grammar { vars: &[Var::Length], learned: false };
+const READING_MASKS: Grammar = Grammar { reads: true, ..PAIRS };
+const READING_BIASES: Grammar = Grammar { reads: true, ..BIASES };
+const DEPTHS: Grammar = Grammar { vars: &[Var::Length], learned: false, reads: false };
 
 impl Grammar {
     fn truth(&self, depth: u64, draws: &mut Draws) -> Expr {
@@ -100,7 +109,9 @@ impl Grammar {
     fn real(&self, depth: u64, draws: &mut Draws) -> Expr {
         use BinaryOp::{Add, Div, Mul, Pow, Rem, Sub};
         let less = depth.saturating_sub(1);
+        let read = self.reads && draws.below(2) == 0;
         match draws.below(if depth == 0 { 2 } else { 12 }) {
+            0 | 4 if read => value(draws),
             1 if self.learned => learned(draws),
             0 | 1 => Expr::Float(pick(&[0.0, 0.1, 0.5, 1.0, 1.5, 2.0, 3.7, 1e3, 1e-3, 1e30, 1e200], draws)),
             2 => Expr::Neg(boxed(self.real(less, draws))),
@@ -129,10 +140,22 @@ fn learned(draws: &mut Draws) -> Expr {
     }
 }
 
+/// A number that a value has at the query or the key.
+fn value(draws: &mut Draws) -> Expr {
+    let at = Expr::Var(pick(&[Var::I, Var::J], draws));
+    let channels = [
+        Expr::Int(3),
+        Expr::Var(Var::Head),
+        binary(BinaryOp::Sub, Expr::Int(3), binary(BinaryOp::Mul, Expr::Int(2), Expr::Var(Var::Head))),
+    ];
+    let channel = channels[draws.below(3) as usize].clone();
+    Expr::Read(pick(&["0", "1"], draws).to_owned(), vec![at, channel])
+}
+
 /// Whether a number is real, by its form.
 fn is_real(expr: &Expr) -> bool {
     match expr {
-        Expr::Float(_) | Expr::Learn(..) | Expr::Call(Func::Ln, _) => true,
+        Expr::Float(_) | Expr::Learn(..) | Expr::Read(..) | Expr::Call(Func::Ln, _) => true,
         Expr::Call(Func::Floor | Func::Log, _) => false,
         other => other.operands().into_iter().any(is_real),
     }
@@ -158,10 +181,13 @@ fn nudged(expr: &Expr, by: f64) -> Expr {
 /// Whether rounding decides what an expression is for some pair.
 fn is_delicate(expr: &Expr) -> bool {
     let others = [nudged(expr, 1.0 + 1e-9), nudged(expr, 1.0 - 1e-9)];
-    let value = |expr: &Expr, at: &Env| match expr.is_learned() {
-        true => slope(expr, at, &mut |_, _| Ok(0.3), usize::MAX).map(|found| ScalarValue::Float(found.value)),
-        false => eval(expr, at),
+    // Numbers that are read are some that differ.
+    let some = |at: &Env, indices: &[Expr]| match indices.first() {
+        Some(Expr::Var(Var::I)) => ((at.i + 2 * at.head) as f64 * 0.7).sin(),
+        Some(Expr::Var(Var::J)) => ((at.j + 2 * at.head) as f64 * 0.7).sin(),
+        _ => 0.3,
     };
+    let value = |expr: &Expr, at: &Env| reading(expr, at, &mut |_, indices| Ok(some(at, indices)));
     let near = |a: ScalarValue, b: ScalarValue| match (a, b) {
         (ScalarValue::Float(a), ScalarValue::Float(b)) => same(a, b, 1e-6),
         (a, b) => a == b,
@@ -178,6 +204,12 @@ fn is_delicate(expr: &Expr) -> bool {
     })
 }
 
+/// A bias of some size: beside large numbers scores would be rounded away.
+fn bounded(bias: Expr) -> Expr {
+    let bias = Expr::Call(Func::Min, vec![bias, Expr::Float(9.0)]);
+    Expr::Call(Func::Max, vec![bias, Expr::Float(-9.0)])
+}
+
 /// A graph with one expression, and the expression for messages.
 struct Case {
     what: String,
@@ -191,27 +223,29 @@ struct Case {
     delicate: bool,
 }
 
-/// Attention in a loop of three steps.
+/// Attention in a loop of three steps, whose mask and bias may read its state and its input.
 fn attention(mask: &Expr, bias: Option<&Expr>) -> String {
     let names = bias.map(|bias| tables(bias).names.iter().map(|name| (*name).to_owned()).collect::<Vec<_>>());
     let names = names.unwrap_or_default();
     let shape = |name: &str| if name.is_empty() { "f32[2]" } else { "f32[2, 3]" };
-    let tables: String = names
+    let params: String = names
         .iter()
         .enumerate()
         .map(|(n, name)| format!("%t{n} = param {{name: \"t{n}\", init: zeros}} : {}\n", shape(name)))
         .collect();
     let operands: String = (0..names.len()).map(|n| format!(", %t{n}")).collect();
+    let reads = |expr: &Expr| !tables(expr).values.is_empty();
+    let (values, count) = if reads(mask) || bias.is_some_and(reads) { (", %h, %x", ", reads: 2") } else { ("", "") };
     let bias = bias.map_or_else(String::new, |bias| format!(", bias: {}", attr::print(&Attr::from(bias))));
     let mask = attr::print(&Attr::from(mask));
     format!(
         "graph \"one\" {{
          %tokens = input {{name: \"tokens\"}} : u32[batch, length]
          %table = param {{name: \"table\", init: zeros}} : f32[9, 4]
-         {tables}
+         {params}
          %x = embed %tokens, %table : f32[batch, length, 4]
          %y = recur %x {{bound: 3}} : f32[batch, length, 4] (%h: f32[batch, length, 4], %step: u32[]) {{
-           %m = attention %h, %h, %x, %step{operands} {{heads: 2, mask: {mask}{bias}}} : f32[batch, length, 4]
+           %m = attention %h, %h, %x, %step{operands}{values} {{heads: 2, mask: {mask}{bias}{count}}} : f32[batch, length, 4]
            %n = add %m, %h : f32[batch, length, 4]
            yield %n
          }}
@@ -291,7 +325,22 @@ impl Case {
         let mut draws = Key::new(44).stream("expressions").at(number).draws();
         let mut delicate = false;
         let mut look = |expr: &Expr| delicate |= is_delicate(expr);
+        // What is added later leaves the other numbers what they were.
+        let reading = number.checked_sub(READING);
+        if let Some(number) = reading {
+            draws = Key::new(44).stream("values").at(number).draws();
+        }
         let (what, text, edges) = match number % 4 {
+            _ if reading.is_some() => {
+                let (mask, bias) = match number % 2 {
+                    0 => (READING_MASKS.truth(3, &mut draws), None),
+                    _ => (READING_MASKS.truth(1, &mut draws), Some(bounded(READING_BIASES.number(3, &mut draws)))),
+                };
+                look(&mask);
+                bias.iter().for_each(&mut look);
+                let what = bias.as_ref().map_or_else(String::new, |bias| format!("bias {bias}, "));
+                (format!("{what}mask {mask}"), attention(&mask, bias.as_ref()), false)
+            }
             0 => {
                 let mask = PAIRS.truth(3, &mut draws);
                 look(&mask);
@@ -304,10 +353,7 @@ impl Case {
                     1 => Expr::Bool(true),
                     _ => PAIRS.truth(1, &mut draws),
                 };
-                // Beside large numbers scores would be rounded away.
-                let bias = BIASES.number(3, &mut draws);
-                let bias = Expr::Call(Func::Min, vec![bias, Expr::Float(9.0)]);
-                let bias = Expr::Call(Func::Max, vec![bias, Expr::Float(-9.0)]);
+                let bias = bounded(BIASES.number(3, &mut draws));
                 look(&mask);
                 look(&bias);
                 (format!("bias {bias}, mask {mask}"), attention(&mask, Some(&bias)), false)
@@ -504,11 +550,12 @@ fn random_expressions_are_the_same_in_every_backend() {
     let one = std::env::var("RTC_EXPRESSION").ok().and_then(|text| text.parse::<u64>().ok());
     let begin = std::time::Instant::now();
     let again = ONCE_WRONG.iter().copied().filter(|number| *number >= count() && one.is_none());
-    for number in one.map_or(0..count(), |one| one..one + 1).chain(again) {
+    let reading = if one.is_none() { READING..READING + count() / 3 } else { 0..0 };
+    for number in one.map_or(0..count(), |one| one..one + 1).chain(again).chain(reading) {
         found.compare(number, &mut python, &file);
     }
     let seconds = begin.elapsed().as_secs_f64();
-    eprintln!("{} expressions in {seconds:.1} s: {:?}", count(), found.counts);
+    eprintln!("{} expressions in {seconds:.1} s: {:?}", count() + count() / 3, found.counts);
     if python.is_some() && one.is_none() {
         for what in ["compared in PyTorch", "compared in ONNX"] {
             let compared = found.counts.get(what).copied().unwrap_or(0) as u64;
