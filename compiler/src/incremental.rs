@@ -198,9 +198,6 @@ impl IncrementalRules<'_> {
     fn attention(&self, id: NodeId) -> Result<(), String> {
         let node = self.graph.node(id);
         let (queries, keys) = (self.ragged(node.operands[0]), self.ragged(node.operands[1]));
-        if node.get(attribute::READS) > 0 {
-            return Err("reads values of earlier positions in its mask or bias".to_owned());
-        }
         let placed = node.get(attribute::MASK) != Mask::All || node.has(attribute::BIAS);
         match (queries, keys) {
             (None, None) => Ok(()),

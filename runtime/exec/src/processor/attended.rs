@@ -9,7 +9,7 @@ use rtc_kernel::attention::{Attention, Scores, attention_with, talking};
 use crate::machine::record::{AttendedAxis, AttentionMap};
 use crate::node_context::NodeContext;
 use crate::processor::Executor;
-use crate::processor::attention::{DistanceSpan, talking as mixed};
+use crate::processor::attention::{DistanceSpan, Known, talking as mixed};
 use crate::processor::history::slots;
 use crate::rows::{Axis, row_of};
 use crate::settings::ExecutionFault;
@@ -67,7 +67,7 @@ impl<T: Element> Executor<T> {
         let rows = 0..c.view.rows();
         let longest = rows.clone().map(|row| keys.len(row)).max().unwrap_or(0);
         let mut found = vec![];
-        self.with_attention(c, 3, span, &mut None, |m, spec, bias, _| {
+        self.with_attention(c, 3, span, Known::nothing(&mut None), |m, spec, bias, _| {
             let [q, k] = [0, 1].map(|n| m.real(c.operand(n)));
             let scores = Scores { bias: *bias, relative: codes.as_ref().map(|codes| codes.relative(m)) };
             let Attention { heads, key_heads, head_width: width, .. } = *spec;

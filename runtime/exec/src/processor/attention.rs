@@ -91,6 +91,21 @@ pub(super) struct ByDistance<T: Element> {
     values: Buffer<T>,
 }
 
+/// What a run knows before it comes to an attention.
+pub(super) struct Known<'k, T: Element> {
+    /// What depends on distances, taken from here if it is that of this span, and left here.
+    pub(super) distances: &'k mut Option<ByDistance<T>>,
+    /// In an incremental run of one row, the numbers of the values that mask and bias read, of all positions so far.
+    pub(super) values: Option<&'k [Vec<T>]>,
+}
+
+impl<'k, T: Element> Known<'k, T> {
+    /// Nothing is known.
+    pub(super) fn nothing(distances: &'k mut Option<ByDistance<T>>) -> Self {
+        Self { distances, values: None }
+    }
+}
+
 /// The numbers of queries and keys between which distances occur.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct DistanceSpan {
@@ -326,7 +341,7 @@ impl<T: Element> Executor<T> {
     pub(super) fn attention(&mut self, c: &NodeContext<'_>) -> Result<(), ExecutionFault> {
         let mut out = self.fresh(c, 0);
         let (codes, history) = (self.codes(c, DistanceSpan::longest(c)), self.history(c, 3));
-        self.with_attention(c, 3, DistanceSpan::longest(c), &mut None, |m, spec, bias, _| {
+        self.with_attention(c, 3, DistanceSpan::longest(c), Known::nothing(&mut None), |m, spec, bias, _| {
             let inputs = [0, 1, 2].map(|n| m.real(c.operand(n)));
             let (queries, keys) = (c.axis(0), c.axis(1));
             let relative = codes.as_ref().map(|codes| codes.relative(m));
@@ -367,14 +382,14 @@ impl<T: Element> Executor<T> {
         let count = c.node.behind().reads.len();
         let of = |n: usize| arena.filled(c.view.extent(c.ty(c.node.results[3 + tables + n])), T::ZERO);
         let mut read_grads = arena.list((0..count).map(of));
-        self.with_attention(c, 4, DistanceSpan::longest(c), &mut None, |m, spec, bias, scored| {
+        self.with_attention(c, 4, DistanceSpan::longest(c), Known::nothing(&mut None), |m, spec, bias, scored| {
             let inputs = [0, 1, 2, 3].map(|n| m.real(c.operand(n)));
             let (queries, keys) = (c.axis(0), c.axis(1));
             let relative = codes.as_ref().map(|codes| codes.relative(m));
             let scores = Scores { bias: *bias, relative };
             let width = scores.gradients(spec.head_width);
             let mut partial = arena.take(c.view.rows() * spec.heads * width);
-            let values = self.read_values(c);
+            let values = self.read_values(c, None);
             let read = ValuesRead { values: &values, offsets: [&queries.offsets, &keys.offsets] };
             let rule = stop.map(|rule| {
                 let read = &read;
@@ -456,14 +471,13 @@ impl<T: Element> Executor<T> {
         Ok(PairRule::of_stop(rule, step))
     }
 
-    /// Runs `f` with the attention that the node describes; its step and tables follow the first `fixed` operands. What depends on
-    /// distances is taken from `known`, where it is known already for this span, and left there.
+    /// Runs `f` with the attention that the node describes; its step and tables follow the first `fixed` operands.
     pub(super) fn with_attention(
         &self,
         c: &NodeContext<'_>,
         fixed: usize,
         span: DistanceSpan,
-        known: &mut Option<ByDistance<T>>,
+        known: Known<'_, T>,
         f: impl FnOnce(&ValueMemory<T>, &Attention<'_>, &ScoreBias<'_, T>, Option<&ScoredBias<'_, T>>),
     ) -> Result<(), ExecutionFault> {
         let heads = c.get(attribute::HEADS);
@@ -498,8 +512,12 @@ impl<T: Element> Executor<T> {
         let count = rule.bias.as_ref().map_or(0, |bias| bias.sizes.len());
         let tables = self.arena.list(c.node.operands[first..first + count].iter().map(|v| self.memory.real(*v)));
         let axes = [c.axis(0), c.axis(1)];
-        let values_read = self.read_values(c);
-        let read = ValuesRead { values: &values_read, offsets: [&axes[0].offsets, &axes[1].offsets] };
+        let values_read = self.read_values(c, known.values);
+        let offsets = match known.values {
+            Some(_) => [&[0][..]; 2],
+            None => [axes[0].offsets.as_slice(), axes[1].offsets.as_slice()],
+        };
+        let read = ValuesRead { values: &values_read, offsets };
         // What is no number hides nothing and shows nothing.
         if rule.reads.iter().flatten().any(|value| read.values[*value].numbers.iter().any(|x| !Real::is_finite(*x))) {
             let what = format!("a value that the mask of `{}` reads", c.node.label);
@@ -507,11 +525,11 @@ impl<T: Element> Executor<T> {
         }
         let scored = rule.bias.as_ref().map(|bias| ScoredBias { bias, step, tables: &tables, values: &read });
         if rule.by_distance {
-            let found = match known.take().filter(|known| known.span == span) {
+            let found = match known.distances.take().filter(|known| known.span == span) {
                 Some(found) => found,
                 None => self.distances(c, rule, scored.as_ref(), (step, span)),
             };
-            let found = &*known.insert(found);
+            let found = &*known.distances.insert(found);
             let mask = MaskKind::Offsets(Offsets { list: &found.list, seen: &found.seen, few: rule.few });
             let first = found.list.first().copied().unwrap_or(0);
             let by_offset = ScoreBias::ByOffset { values: &found.values, first, span: found.seen.len() };
@@ -548,15 +566,16 @@ impl<T: Element> Executor<T> {
         Ok(())
     }
 
-    /// The values that mask, bias and `stop` of a node read.
-    fn read_values(&self, c: &NodeContext<'_>) -> List<ValueRead<'_, T>> {
-        let value = |n: usize| {
-            let (numbers, axis) = (self.memory.real(c.operand(n)), c.axis(n));
+    /// The values that mask, bias and `stop` of a node read; `known` are those of all positions of an incremental run.
+    fn read_values<'v>(&'v self, c: &NodeContext<'_>, known: Option<&'v [Vec<T>]>) -> List<ValueRead<'v, T>> {
+        let value = |(at, n): (usize, usize)| {
+            let (own, axis) = (self.memory.real(c.operand(n)), c.axis(n));
+            let numbers = known.map_or(own, |known| &known[at]);
             let channels = c.ty(c.operand(n)).dims().get(2).and_then(Dim::fixed).unwrap_or(1);
             let longest = (0..c.view.rows()).map(|row| axis.len(row)).max().unwrap_or(0) * channels;
             ValueRead { numbers, channels, longest }
         };
-        self.arena.list(c.node.behind().reads.map(value))
+        self.arena.list(c.node.behind().reads.enumerate().map(value))
     }
 
     /// The range of keys of every query of the batch, where the heads do not differ in it.

@@ -23,7 +23,7 @@ use crate::machine::requirements::check_tokens;
 use crate::machine::value::Val;
 use crate::node_context::NodeContext;
 use crate::processor::Executor;
-use crate::processor::attention::{ByDistance, DistanceSpan, talking};
+use crate::processor::attention::{ByDistance, DistanceSpan, Known, talking};
 use crate::processor::relative::DistanceCodes;
 use crate::rows::{Axis, BatchView};
 use crate::settings::ExecutionFault;
@@ -79,6 +79,8 @@ pub(super) struct Attended<T: Element> {
     cache: cache::KeyValueCache<T>,
     distances: Option<ByDistance<T>>,
     codes: Option<(DistanceCodes<T>, TurnedCodes<T>)>,
+    /// The numbers of each value that mask and bias read, of all positions so far.
+    values: Vec<Vec<T>>,
 }
 
 /// An incremental run.
@@ -236,12 +238,20 @@ impl<T: Element> Executor<T> {
                     Some(history) => cache::KeyValueCache::of_steps(key_heads, head_width, history.sizes.1),
                     None => cache::KeyValueCache::new(key_heads, head_width, by_key),
                 };
-                Box::new(Attended { cache, distances: None, codes: None })
+                Box::new(Attended {
+                    cache,
+                    distances: None,
+                    codes: None,
+                    values: vec![vec![]; c.node.behind().reads.len()],
+                })
             }
         };
         match &history {
             Some(history) => own.cache.push(&history.keys, &history.values),
             None => own.cache.push(self.memory.real(c.operand(1)), self.memory.real(c.operand(2))),
+        }
+        for (values, n) in own.values.iter_mut().zip(c.node.behind().reads) {
+            values.extend_from_slice(self.memory.real(c.operand(n)));
         }
         let span = DistanceSpan { queries: own.cache.room(), keys: 1, listed: false };
         if own.codes.as_ref().is_none_or(|(codes, _)| codes.queries() < span.queries) {
@@ -251,8 +261,8 @@ impl<T: Element> Executor<T> {
             });
         }
         let mut out = self.fresh(c, 0);
-        let Attended { cache, distances, codes } = &mut *own;
-        self.with_attention(c, 3, span, distances, |m, spec, bias, _| {
+        let Attended { cache, distances, codes, values } = &mut *own;
+        self.with_attention(c, 3, span, Known { distances, values: Some(values.as_slice()) }, |m, spec, bias, _| {
             let relative = codes.as_ref().map(|(codes, _)| codes.relative(m));
             let scores = Scores { bias: *bias, relative };
             let turned = codes.as_ref().map(|(_, turned)| turned);
