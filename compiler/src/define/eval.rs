@@ -639,6 +639,10 @@ impl<'e, 'l> Eval<'e, 'l> {
             }
             return Some(item);
         }
+        // What has failed is no function or setting of the same name.
+        if self.frame.failed.contains(text) {
+            return None;
+        }
         if let Some(item) = self.setting(text) {
             return Some(item);
         }
