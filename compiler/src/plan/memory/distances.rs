@@ -50,7 +50,7 @@ impl BatchSizes {
     }
 }
 
-/// What has no axis has one place.
+/// A value without an axis has one place.
 const ONE: Dim = Dim::Fixed(1);
 
 impl MemoryWalk<'_> {
@@ -60,14 +60,14 @@ impl MemoryWalk<'_> {
         self.codes(node, env).into_iter().chain(more).chain(self.histories(node, env)).collect()
     }
 
-    /// What the backward run on a device keeps of the softmax of every query and head: three numbers.
+    /// Three numbers of the softmax of every query and head, which the backward run on a device keeps.
     fn statistics(&self, node: &Node, env: &BatchSizes) -> Option<PooledBlock> {
         let attends = node.op == Op::AttentionGrad && self.target == MemoryTarget::Device;
         let queries = self.plan.graph.ty(attends.then(|| node.operands[0])?).dims().get(1).unwrap_or(&ONE);
         Some(self.pool.take(env.pairs(queries, &ONE).times(&env.fixed(3 * node.get(attribute::HEADS)))))
     }
 
-    /// What is summed to the gradients of what a bias reads. A processor holds for every row and head one number of each distance, or of all
+    /// The terms of the gradients of a bias. A processor holds for every row and head one number of each distance, or of all
     /// that a row reads; a device holds one of every distance, or of every pair of a query and a key.
     fn slopes(&self, node: &Node, env: &BatchSizes) -> Option<PooledBlock> {
         let of = |attr| Expr::try_from(attr).ok();
