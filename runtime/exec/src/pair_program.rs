@@ -98,8 +98,8 @@ pub trait PairNumbers<T> {
     fn table(&self, table: usize) -> &[T];
     /// The numbers of a value in the row, and its channels: on the axis of the queries, or of the keys.
     fn value(&self, value: usize, of_keys: bool) -> (&[T], usize);
-    /// Where the gradient of a number stands among all of the row.
-    fn place(&self, from: ReadFrom, at: usize) -> usize;
+    /// Where the gradients of the numbers of a table or a value begin among all of the row.
+    fn start(&self, from: ReadFrom) -> usize;
 }
 
 thread_local! {
@@ -144,15 +144,25 @@ impl Compiler<'_> {
             Expr::Var(var) => (self.push(StepOp::Variable(*var), false), StepKind::Whole),
             Expr::Given | Expr::Draw(_) => return None,
             Expr::Neg(x) => {
-                let (x, kind) = self.visit(x)?;
+                let (x, kind) = self.numeric(x)?;
                 (self.one(OneOperand::Neg, x, kind == StepKind::Real), kind)
             }
             Expr::Not(x) => {
-                let (x, kind) = self.visit(x)?;
+                let (x, kind) = self.visit(x).filter(|(_, kind)| *kind == StepKind::Truth)?;
                 (self.one(OneOperand::Not, x, false), kind)
             }
             Expr::Binary(op, a, b) => {
                 let ((a, of_a), (b, of_b)) = (self.visit(a)?, self.visit(b)?);
+                let truths = [of_a, of_b].map(|kind| kind == StepKind::Truth);
+                // What mixes numbers and truth values has no value.
+                let fits = match op {
+                    BinaryOp::And | BinaryOp::Or => truths == [true; 2],
+                    BinaryOp::Eq | BinaryOp::Ne => truths[0] == truths[1],
+                    _ => truths == [false; 2],
+                };
+                if !fits {
+                    return None;
+                }
                 let kind = if op.is_boolean() {
                     StepKind::Truth
                 } else if of_a == StepKind::Whole && of_b == StepKind::Whole {
@@ -165,19 +175,20 @@ impl Compiler<'_> {
             }
             Expr::Call(func, args) => match args.as_slice() {
                 [x] => {
-                    let (x, _) = self.visit(x)?;
+                    let (x, _) = self.numeric(x)?;
                     match func {
                         Func::Ln => (self.one(OneOperand::Ln, x, true), StepKind::Real),
                         _ => (self.one(OneOperand::Floor, x, false), StepKind::Whole),
                     }
                 }
                 [a, b] => {
-                    let ((a, of_a), (b, of_b)) = (self.visit(a)?, self.visit(b)?);
+                    let ((a, of_a), (b, of_b)) = (self.numeric(a)?, self.numeric(b)?);
                     let whole = of_a == StepKind::Whole && of_b == StepKind::Whole;
                     let kind = if whole { StepKind::Whole } else { StepKind::Real };
                     let op = match func {
                         Func::Min => TwoOperands::Min,
                         Func::Max => TwoOperands::Max,
+                        _ if !whole => return None,
                         _ => TwoOperands::Log,
                     };
                     (self.two(op, a, b, !whole), kind)
@@ -202,6 +213,10 @@ impl Compiler<'_> {
                 (self.push(StepOp::Read { value, at, channel }, true), StepKind::Real)
             }
         })
+    }
+
+    fn numeric(&mut self, expr: &Expr) -> Option<(usize, StepKind)> {
+        self.visit(expr).filter(|(_, kind)| *kind != StepKind::Truth)
     }
 
     fn one(&mut self, op: OneOperand, x: usize, real: bool) -> usize {
@@ -403,6 +418,11 @@ impl PairProgram {
                 self.backward(step, keys, results, changes);
             }
             for step in (0..self.steps.len()).filter(|step| self.steps[*step].changes) {
+                // Zero times what is not finite is NaN.
+                let all: f64 = changes[step * keys..][..keys].iter().map(|x| x * 0.0).sum();
+                if all == 0.0 {
+                    continue;
+                }
                 for key in 0..keys {
                     if !changes[step * keys + key].is_finite() {
                         set_apart(key, changes);
@@ -456,6 +476,18 @@ impl PairProgram {
                     let first = place.position(env) * channels;
                     let stride = if *place == ReadAt::Key { channels } else { 0 };
                     let channel = channel.map_or(&[0.0][..], of);
+                    // NaN is no channel either.
+                    if let ([channel], false) = (channel, stride == 0) {
+                        let inside = *channel >= 0.0 && *channel < channels as f64;
+                        let numbers = value[first..].chunks_exact(channels);
+                        match inside {
+                            true => out.iter_mut().zip(numbers).for_each(|(x, numbers)| {
+                                *x = finite(numbers[*channel as usize].to_f64());
+                            }),
+                            false => out.fill(f64::NAN),
+                        }
+                        continue;
+                    }
                     for (key, x) in out.iter_mut().enumerate() {
                         let channel = value_of(channel, key);
                         // NaN is no channel either.
@@ -538,24 +570,37 @@ impl PairProgram {
         sums: &mut [T],
     ) {
         let of = |step: usize, key: usize| value_of(self.of(step, own.len(), results), key);
-        let place = |key: usize| match &self.steps[step].op {
-            StepOp::Learned(table, indices) => Some(numbers.place(ReadFrom::Table(*table), flat(indices, key, &of)?)),
+        // What is the same for all keys is read once.
+        let summed = [own.iter().sum()];
+        let own = if self.steps[step].by_key { own } else { &summed };
+        match &self.steps[step].op {
+            StepOp::Learned(table, indices) => {
+                let sums = &mut sums[numbers.start(ReadFrom::Table(*table))..];
+                add_each(own, sums, |key| flat(indices, key, &of));
+            }
             StepOp::Read { value, at, channel } => {
                 let (_, channels) = numbers.value(*value, *at == ReadAt::Key);
-                let position = at.position(env) + if *at == ReadAt::Key { key } else { 0 };
-                let channel = channel.map_or(0, |channel| of(channel, key) as usize);
-                Some(numbers.place(ReadFrom::Value(*value), position * channels + channel))
+                let sums = &mut sums[numbers.start(ReadFrom::Value(*value)) + at.position(env) * channels..];
+                let stride = if *at == ReadAt::Key { channels } else { 0 };
+                match channel.filter(|channel| self.steps[*channel].by_key) {
+                    Some(channel) => add_each(own, sums, |key| Some(key * stride + of(channel, key) as usize)),
+                    None => {
+                        let channel = channel.map_or(0, |channel| of(channel, 0) as usize);
+                        add_each(own, sums, |key| Some(key * stride + channel));
+                    }
+                }
             }
-            _ => None,
-        };
-        if !self.steps[step].by_key {
-            let place = place(0);
-            return place.into_iter().for_each(|place| sums[place] += T::from_f64(own.iter().sum()));
+            _ => {}
         }
-        for (key, by) in own.iter().enumerate().filter(|(_, by)| **by != 0.0) {
-            if let Some(place) = place(key) {
-                sums[place] += T::from_f64(*by);
-            }
+    }
+}
+
+/// Adds what each key changes at a place.
+#[inline(always)]
+fn add_each<T: Element>(own: &[f64], sums: &mut [T], place: impl Fn(usize) -> Option<usize>) {
+    for (key, by) in own.iter().enumerate().filter(|(_, by)| **by != 0.0) {
+        if let Some(place) = place(key) {
+            sums[place] += T::from_f64(*by);
         }
     }
 }
@@ -608,10 +653,10 @@ mod tests {
             (&self.values[value], value + 1)
         }
 
-        fn place(&self, from: ReadFrom, at: usize) -> usize {
+        fn start(&self, from: ReadFrom) -> usize {
             match from {
-                ReadFrom::Table(_) => at,
-                ReadFrom::Value(value) => self.table.len() + value * self.values[0].len() + at,
+                ReadFrom::Table(_) => 0,
+                ReadFrom::Value(value) => self.table.len() + value * self.values[0].len(),
             }
         }
     }
@@ -636,7 +681,7 @@ mod tests {
                     (position as usize * (value + 1) + channel as usize, &self.values[value])
                 }
             };
-            Ok((self.place(from, at), numbers[at]))
+            Ok((self.start(from) + at, numbers[at]))
         }
     }
 
@@ -756,7 +801,11 @@ mod tests {
     }
 
     #[test]
-    fn draws_have_no_program() {
+    fn what_has_no_sort_or_is_drawn_has_no_program() {
+        for text in ["not(i)", "and(true, j)", "eq(true, i)", "add(true, 1)", "lt(true, false)", "log(read_0(j), 2)"] {
+            let expr = parsed(text);
+            assert_eq!(PairProgram::new(&expr, &tables(&expr).operands(), &[]), None, "{text}");
+        }
         assert_eq!(PairProgram::new(&Expr::Given, &[], &[]), None);
         assert_eq!(PairProgram::new(&Expr::Int(1 << 40), &[], &[]), None);
     }

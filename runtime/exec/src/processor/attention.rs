@@ -127,11 +127,11 @@ impl DistanceSpan {
 }
 
 impl<T: Element> ScoredBias<'_, T> {
-    /// Where the gradient of a number stands among all of a row.
-    fn place(&self, from: ReadFrom, at: usize) -> usize {
+    /// Where the gradients of a table or a value begin among all of a row.
+    fn start(&self, from: ReadFrom) -> usize {
         match from {
-            ReadFrom::Table(table) => (0..table).map(|table| self.bias.len(table)).sum::<usize>() + at,
-            ReadFrom::Value(value) => self.len() + self.values.start(value) + at,
+            ReadFrom::Table(table) => (0..table).map(|table| self.bias.len(table)).sum(),
+            ReadFrom::Value(value) => self.len() + self.values.start(value),
         }
     }
 
@@ -145,7 +145,7 @@ impl<T: Element> ScoredBias<'_, T> {
             }
             ReadFrom::Value(value) => self.values.read(value, indices, env, row)?,
         };
-        Ok((self.place(from, at), number))
+        Ok((self.start(from) + at, number))
     }
 
     /// The numbers of a row.
@@ -250,8 +250,8 @@ impl<T: Element> PairNumbers<T> for RowNumbers<'_, T> {
         (&numbers[self.values.offsets[usize::from(of_keys)][self.row] * channels..], channels)
     }
 
-    fn place(&self, from: ReadFrom, at: usize) -> usize {
-        self.bias.map_or(0, |bias| bias.place(from, at))
+    fn start(&self, from: ReadFrom) -> usize {
+        self.bias.map_or(0, |bias| bias.start(from))
     }
 }
 
