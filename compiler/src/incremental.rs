@@ -16,7 +16,7 @@ use crate::ir::dependence::Dependence;
 use crate::ir::graph::{Graph, MAIN, Node, NodeId, Value, ValueOrigin};
 use crate::ir::loops;
 use crate::ir::ops::{Flag, Op};
-use crate::ir::types::Type;
+use crate::ir::types::{LENGTH, Type};
 use crate::plan::{Plan, captured};
 
 /// What an incremental run does with a step.
@@ -149,7 +149,7 @@ impl IncrementalRules<'_> {
         let must = |holds: bool, why: &str| if holds { Ok(()) } else { Err(why.to_owned()) };
         match node.op.def().dependence {
             Dependence::Nothing | Dependence::Effect => Ok(()),
-            Dependence::Input => must(node.get(attribute::NAME) == "tokens", "is no token"),
+            Dependence::Input => must(self.ragged(node.results[0]) == Some(LENGTH), "is no value of every token"),
             Dependence::Units => self.by_position(node, &node.operands),
             Dependence::First => self.by_position(node, &node.operands[..1]),
             Dependence::Channels => {

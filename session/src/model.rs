@@ -23,7 +23,7 @@ use rtc_exec::{Halting, Inference};
 use rtc_runs::experiment::{Experiment, Supervision};
 use rtc_runs::saved::ModelDefinition;
 use rtc_task::error::hint;
-use rtc_task::{OWN_TASKS, catalog, open_task, resolve_options, task_named};
+use rtc_task::{DOCUMENT, OWN_TASKS, catalog, open_task, resolve_options, task_named};
 use rtc_train::examine::Examined;
 
 use crate::device::{Card, ExecutionTarget, OpenDevice};
@@ -46,12 +46,23 @@ pub(crate) fn provided(asked: &[ExternalInput], model: &str, experiment: &Experi
         return Ok(());
     }
     let (task, _) = open_task(&experiment.task)?;
-    let given = task.given();
-    let Some(missing) = asked.iter().find(|asked| given.iter().all(|given| *given.name != *asked.name)) else {
-        return Ok(());
-    };
+    let (given, documents) = (task.given(), task.document_end().is_some());
+    let is_document = |asked: &&ExternalInput| documents && asked.name == DOCUMENT;
+    if let Some(asked) = asked.iter().find(is_document)
+        && (asked.things.is_some() || asked.around != Some(0) || asked.width() != 1)
+    {
+        let why = format!(
+            "the model {model} takes `{DOCUMENT}` in another form than a number of every token, which `documents` gives: write \
+             `{DOCUMENT} = given(positions(state))` where the state has the positions of the tokens"
+        );
+        return Err(SessionFailure::data(task.name(), None, why));
+    }
+    let is_there = |asked: &ExternalInput| is_document(&asked) || given.iter().any(|given| *given.name == *asked.name);
+    let Some(missing) = asked.iter().find(|asked| !is_there(asked)) else { return Ok(()) };
     let (task, name) = (task.name(), &missing.name);
-    let cure = if ["language", "masked"].contains(&task) {
+    let cure = if task == "language" && name == DOCUMENT {
+        "the task has no `documents`: name the token that ends a document, as `documents: \"\\n\"` in `task`".to_owned()
+    } else if ["language", "masked"].contains(&task) {
         format!("`{task}` has no rows: take another task on files of your own")
     } else if task == "sequences" {
         "`sequences` takes no values: write them into the input text, or take another task on files of your own"

@@ -3,9 +3,9 @@
 use rtc_compiler::expr::Expr;
 use rtc_compiler::ir::attribute;
 use rtc_compiler::ir::graph::{Graph, MAIN};
-use rtc_compiler::pipeline::asked::asked;
+use rtc_compiler::pipeline::asked::{ExternalInput, asked};
 use rtc_runs::experiment::Experiment;
-use rtc_task::open_task;
+use rtc_task::{DOCUMENT, open_task};
 use rtc_train::encode_prompts;
 use rtc_train::generate::learned_positions;
 
@@ -19,7 +19,8 @@ pub(crate) fn require_samples(experiment: &Experiment, graph: &Graph) -> Result<
     let Some(settings) = &experiment.samples else { return Ok(()) };
     let (task, options) = open_task(&experiment.task)?;
     let prompts = encode_prompts(settings, &*task, &options).map_err(SessionFailure::Usage)?;
-    if !asked(graph).is_empty() || takes_depth(graph) {
+    let is_known = |asked: &ExternalInput| asked.name == DOCUMENT && task.document_end().is_some();
+    if !asked(graph).iter().all(is_known) || takes_depth(graph) {
         let message =
             "`samples` continues texts, and this model takes more from its rows than their tokens: leave it out";
         return Err(SessionFailure::Usage(message.to_owned()));

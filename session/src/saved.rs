@@ -21,8 +21,8 @@ use rtc_task::TaskSettings;
 use rtc_task::error::{DataError, unknown};
 use rtc_task::sequence::{self, sides};
 use rtc_task::{
-    AskedRow, AskedRows, Column, Dataset, Example, Format, Options as TaskOptions, TaskHandle, catalog, file_format,
-    open_task,
+    AskedRow, AskedRows, Column, DOCUMENT, Dataset, Example, Format, Options as TaskOptions, TaskHandle, catalog,
+    file_format, open_task,
 };
 use rtc_train::{Measurement, named_classes};
 use serde_json::{Map, Value};
@@ -156,6 +156,9 @@ impl TrainedModel {
         provided(&takes, compiled.name(), &experiment)?;
         experiment.task.known.ask(asked(&compiled.graph));
         let halts = compiled.halts();
+        // The numbers of documents come from the tokens.
+        let is_of_rows = |name: &String| name != DOCUMENT || task.document_end().is_none();
+        let takes = takes.into_iter().map(|asked| asked.name).filter(is_of_rows).collect();
         let Compiled { definition, .. } = compiled;
         Ok(Self {
             path,
@@ -172,7 +175,7 @@ impl TrainedModel {
             on_device,
             elsewhere,
             halts,
-            takes: takes.into_iter().map(|asked| asked.name).collect(),
+            takes,
         })
     }
 

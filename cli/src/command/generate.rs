@@ -85,7 +85,7 @@ fn share(text: &str) -> Result<f64, String> {
 pub(crate) fn run(options: &Options, terminal: &Terminal) -> CommandResult {
     let mut trained = TrainedModel::open(&options.model.choice())?;
     writes(&trained)?;
-    let generator = trained.model.generator();
+    let generator = trained.model.generator().with_documents(&*trained.task);
     let mut writer = ContinuationWriter::new(&trained, generator, options, terminal);
     if !options.prompts.is_empty() {
         for (n, prompt) in options.prompts.iter().enumerate() {

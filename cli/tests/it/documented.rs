@@ -166,6 +166,9 @@ fn furnish(place: &Place) {
     place.write("filler.rt", &block("rt", "docs/own_data.md", 2));
     place.write("letters.yaml", &block("yaml", "docs/own_data.md", 4));
     place.write("letters.txt", &(0..60).map(review).collect::<String>());
+    place.write("apart.rt", &block("rt", "docs/own_data.md", 3));
+    place.write("stories.yaml", &block("yaml", "docs/own_data.md", 5));
+    place.write("stories.txt", &(0..60).map(review).collect::<String>());
     place.write("my_rows.tsv", "3\t[MAX 2 3 ]\n2\t[MIN 2 3 ]\n");
     place.write("prompts.txt", "the \n\nROMEO:\n");
     place.write("letter.txt", "the film\nwas good\n");

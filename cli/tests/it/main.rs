@@ -9,6 +9,7 @@ mod cli;
 mod clusters;
 mod damage;
 mod documented;
+mod documents;
 mod explain;
 mod export;
 mod export_paths;

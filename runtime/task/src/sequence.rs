@@ -3,7 +3,7 @@
 use std::io::{self, BufRead, Read};
 
 use super::files::records::NO_TEXT;
-use super::{Example, ExampleTarget, Objective, Options, SIDES, Task};
+use super::{Example, ExampleTarget, Objective, Options, SIDES, Task, documents};
 use crate::reading::MAX_LINE;
 use rtc_compiler::ir::formula::bytes as size;
 
@@ -107,5 +107,6 @@ pub fn example_of(task: &dyn Task, options: &Options, tokens: Vec<u32>, second: 
         Objective::Several => ExampleTarget::Several(vec![false; task.classes(options).len()]),
         Objective::Classify | Objective::Pair => ExampleTarget::Class(0),
     };
-    Example { label, second, ..Example::classified(tokens, 0) }
+    let given = task.document_end().map(|end| documents(&tokens, end, 0));
+    Example { label, second, given: given.into_iter().collect(), ..Example::classified(tokens, 0) }
 }

@@ -8,7 +8,7 @@ use rtc_runs::error::Error;
 use rtc_runs::experiment::{Experiment, HistogramSettings, SampleSettings};
 use rtc_runs::record::RunFolder;
 use rtc_runs::record::watched::{ArrayHistogram, HistogramLine, ParameterHistograms, SampleEnd, SampleLine};
-use rtc_task::{Options, Task, TaskHandle};
+use rtc_task::{Options, Task, TaskHandle, documents};
 
 use crate::generate::{Sampling, TextPieces, Writing, alone, writes_next_tokens};
 
@@ -101,7 +101,8 @@ impl TextSampler {
         let written = |tokens: &[u32]| self.task.written(tokens, &self.options);
         let mut row = prompt.clone();
         let end = loop {
-            let token = sampling.choose(&next_logits(learner, &row)?, key.uniform((row.len() - prompt.len()) as u64));
+            let token =
+                sampling.choose(&self.next_logits(learner, &row)?, key.uniform((row.len() - prompt.len()) as u64));
             row.push(token);
             if answer.is_some_and(|answer| answer.end == token) {
                 break SampleEnd::Answer;
@@ -116,13 +117,14 @@ impl TextSampler {
         let (prompt, text) = (self.settings.prompts[n].clone(), writing.text().to_owned());
         Ok(SampleLine { update, prompt, text, end })
     }
-}
 
-/// Returns the logits of the token behind a row, from a pass over the whole row: every learner has that.
-fn next_logits(learner: &mut dyn Learner, row: &[u32]) -> Result<Vec<f64>, LearnError> {
-    let answers = learner.answers(&alone(row)).map_err(|error| error.at("a text of `samples`"))?;
-    let logits = answers.logits.len().checked_sub(answers.classes).map(|start| answers.logits[start..].to_vec());
-    logits.ok_or_else(|| LearnError::Batch("a text of `samples`: the model has no logits".to_owned()))
+    /// Returns the logits of the token behind a row, from a pass over the whole row: every learner has that.
+    fn next_logits(&self, learner: &mut dyn Learner, row: &[u32]) -> Result<Vec<f64>, LearnError> {
+        let given = self.task.document_end().map(|end| documents(row, end, 0));
+        let answers = learner.answers(&alone(row, given)).map_err(|error| error.at("a text of `samples`"))?;
+        let logits = answers.logits.len().checked_sub(answers.classes).map(|start| answers.logits[start..].to_vec());
+        logits.ok_or_else(|| LearnError::Batch("a text of `samples`: the model has no logits".to_owned()))
+    }
 }
 
 /// Returns the histograms of all parameters after an update, whose gradients are still there.

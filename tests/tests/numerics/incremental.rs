@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
 
+use rtc_base::batch::{Batch, Given};
 use rtc_base::rng::Key;
 use rtc_compiler::causality::leaks;
 use rtc_compiler::check::{Loader, check_form};
@@ -17,6 +18,7 @@ use rtc_compiler::schema::Catalog;
 use rtc_compiler::source::Source;
 use rtc_exec::storage::Element;
 use rtc_exec::{Executor, Halting, Past};
+use rtc_task::documents;
 use rtc_tests::models::{self, Model, VOCAB};
 use rtc_tests::numeric::{self, batch, executor, strong};
 
@@ -42,13 +44,23 @@ fn graph(model: &Model) -> Graph {
     pipeline::inference(&model.spec, &binding()).unwrap_or_else(|e| panic!("{}: {e}", model.name))
 }
 
+/// The values of the positions of a row from one on, by its tokens.
+type Values = fn(&[u32], usize) -> Vec<Given>;
+
 /// The logits of all positions, from runs over `first` positions, then one by one, but every seventh time three at once.
-fn extended<T: Element>(executor: &mut Executor<T>, past: &mut Past<T>, tokens: &[u32], first: usize) -> Vec<f64> {
+fn extended<T: Element>(
+    executor: &mut Executor<T>,
+    past: &mut Past<T>,
+    (tokens, given): (&[u32], Values),
+    first: usize,
+) -> Vec<f64> {
     let (mut from, mut logits, mut n) = (0, vec![], 0);
     while from < tokens.len() {
         let count = if from == 0 { first } else { 1 + 2 * usize::from(n % 7 == 3) };
         let end = tokens.len().min(from + count);
-        let found = executor.extend(past, &tokens[from..end], Key::new(0)).unwrap_or_else(|f| panic!("{f}"));
+        let given = given(&tokens[..end], from);
+        let found = executor.extend(past, (&tokens[from..end], &given), Key::new(0));
+        let found = found.unwrap_or_else(|f| panic!("{f}"));
         logits.extend(found.iter().map(|x| x.to_f64()));
         (from, n) = (end, n + 1);
     }
@@ -57,16 +69,27 @@ fn extended<T: Element>(executor: &mut Executor<T>, past: &mut Past<T>, tokens: 
 
 /// The largest difference between incremental runs and those over the whole row, over rows of several lengths.
 pub(crate) fn difference<T: Element>(name: &str, executor: &mut Executor<T>, seed: u64) -> Result<f64, String> {
+    difference_with(name, executor, seed, |_, _| vec![])
+}
+
+/// The same, of rows that come with values.
+fn difference_with<T: Element>(
+    name: &str,
+    executor: &mut Executor<T>,
+    seed: u64,
+    given: Values,
+) -> Result<f64, String> {
     let how = Arc::new(incremental(executor.plan(), "logits").map_err(|why| format!("{name}: {why}"))?);
     let mut worst = 0.0_f64;
     for (n, length) in LENGTHS.into_iter().enumerate() {
         let row = batch(&[length], VOCAB as u64, 2, seed + n as u64);
-        let whole = executor.run(&row, Key::new(0)).unwrap_or_else(|f| panic!("{name}: {f}"));
+        let row = Batch { given: given(&row.tokens, 0), ..row };
+        let whole = executor.run(&row, Key::new(0)).map_err(|fault| format!("{name}: {fault}"))?;
         let whole: Vec<f64> = whole.real("logits").expect("logits").iter().map(|x| x.to_f64()).collect();
         let scale = whole.iter().fold(1.0_f64, |most, x| most.max(x.abs()));
         for first in [1, 3, 30] {
             let mut past = Past::new(how.clone());
-            let found = extended(executor, &mut past, &row.tokens, first);
+            let found = extended(executor, &mut past, (&row.tokens, given), first);
             assert_eq!((found.len(), past.positions()), (whole.len(), length), "{name}");
             let off = |(a, b): (&f64, &f64)| (a - b).abs() / scale;
             // NaN is far, too.
@@ -152,6 +175,38 @@ fn shared_keys_give_what_the_whole_row_gives() {
         }
     }
     assert!(seen.len() >= 9, "{seen:?}");
+}
+
+/// Values of every token: documents in masks, in a loop whose positions leave by themselves, too, and vectors in equations.
+#[test]
+fn values_of_tokens_come_with_new_positions() {
+    let given = |tokens: &[u32], from: usize| {
+        let hints = tokens[from..].iter().flat_map(|token| (0..8).map(move |n| f64::from(token * 3 + n) / 16.0));
+        vec![documents(tokens, 3, from), Given { name: "hint".into(), numbers: hints.collect() }]
+    };
+    let attention = "state = state + attention(norm(state)) { heads: 2, mask: own(document), bias: -0.1 * document[i] * document[j] }";
+    for (name, body) in [
+        ("masks", attention.to_owned()),
+        ("equations", format!("hint = given(state)\nstate = state + tanh(hint * state)\n{attention}")),
+        ("loops", format!("loop {{\nsteps: 3\n{attention}\nstate = state + norm(state)\n}}")),
+        (
+            "halting",
+            format!(
+                "recur depthwise {{\ndepth: 4\nhalt token {{ threshold: 0.6 }}\n{attention}\nfeedforward {{ hidden: 16 }}\n}}"
+            ),
+        ),
+    ] {
+        let text = format!(
+            "mask own(d) = j <= i and d[i] == d[j]\nmodel m {{\nembed {{ width: 8 }}\ndocument = given(positions(state))\n{body}\nreadout each\n}}\n"
+        );
+        let graph = pipeline::inference(&models::parse(&text), &binding()).unwrap_or_else(|e| panic!("{name}: {e}"));
+        for seed in 1..4 {
+            let mut executor = executor::<f32>(&graph, &strong(&graph, seed), Halting::Compact);
+            assert_eq!(difference_with(name, &mut executor, seed, given), Ok(0.0), "{name}");
+            let none = difference_with(name, &mut executor, seed, |_, _| vec![]);
+            assert!(none.is_err_and(|why| why.contains("takes `document` from the examples")), "{name}");
+        }
+    }
 }
 
 /// Ops that no spec has, on the states of tokens.

@@ -13,8 +13,8 @@ use rtc_session::text::{duration, number};
 use rtc_task::class_weights::AnswerWeights;
 use rtc_task::error::DataError;
 use rtc_task::{
-    Audit, ColumnLook, FileLook, Format, GivenColumn, GivenLook, Objective, Scale, alike, audit, file_format, load,
-    look, look_as, open_task,
+    Audit, ColumnLook, DOCUMENT, FileLook, Format, GivenColumn, GivenLook, Objective, Scale, Task, alike, audit,
+    file_format, load, look, look_as, open_task,
 };
 use serde_json::{Map, Value, json};
 
@@ -276,6 +276,10 @@ fn experiment(options: &Options, terminal: &Terminal) -> Result<Vec<DataError>, 
         if !columns.is_empty() {
             shown["given"] = Value::Object(columns);
         }
+        let documents = documents_of(&*task, &found);
+        if !documents.is_empty() {
+            shown["documents"] = documents.into_iter().map(|(split, most)| (split, json!(most))).collect();
+        }
         if let Some(AnswerWeights { present, absent }) = &weights {
             let named = |weights: &[f64]| classes.iter().cloned().zip(weights.iter().map(|x| json!(x))).collect();
             shown["class_weights"] = Value::Object(named(present));
@@ -296,6 +300,11 @@ fn experiment(options: &Options, terminal: &Terminal) -> Result<Vec<DataError>, 
     left_out(&found).iter().for_each(|what| text += &format!("{what}\n"));
     text += &class_table(&found, (&classes, task.objective()), weights.as_ref());
     text += &given_table(&found, &task.given());
+    let documents = documents_of(&*task, &found);
+    if !documents.is_empty() {
+        let of = documents.iter().map(|(split, most)| format!("{most} of {split}")).collect::<Vec<_>>().join(", ");
+        writeln!(text, "documents   at most in a row: {of}").expect("a text takes all");
+    }
     if task.objective() == Objective::Number {
         let Scale { mean, deviation } = task.scale(&task_options);
         writeln!(text, "numbers     mean {mean:.6}, deviation {deviation:.6} in training").expect("a text takes all");
@@ -303,6 +312,16 @@ fn experiment(options: &Options, terminal: &Terminal) -> Result<Vec<DataError>, 
     terminal.result(&text)?;
     alike(&classes).iter().for_each(|same| terminal.message(&format!("warning: {same}")));
     Ok(vec![])
+}
+
+/// The most documents in a row of every split whose rows know them.
+fn documents_of(task: &dyn Task, found: &[Audit]) -> Vec<(String, u64)> {
+    let of = |audit: &Audit| {
+        task.document_end()?;
+        let look = audit.description.given.iter().find(|look| look.name == DOCUMENT)?;
+        Some((audit.split.clone(), look.range[1] as u64 + 1))
+    };
+    found.iter().filter_map(of).collect()
 }
 
 /// What was left out of the splits, a line each.

@@ -18,7 +18,7 @@ use crate::machine::{Active, ActiveOf, Machine, NumberOf, ValOf};
 use crate::rows::{Axis, BatchView, GIVEN, row_of};
 use crate::settings::ExecutionFault;
 use crate::storage::List;
-use rtc_base::batch::{Batch, Labels};
+use rtc_base::batch::{Batch, Given, Labels};
 use rtc_base::rng::Key;
 use rtc_kernel::Real;
 
@@ -149,15 +149,21 @@ pub fn inputs<M: Machine>(m: &M, batch: &Batch) -> List<(InputName, ValOf<M>)> {
     if let Labels::Each { weight, .. } = &batch.labels {
         inputs.push((InputName::Own("weights"), reals(weight)));
     }
-    inputs.extend(batch.given.iter().filter_map(|given| {
+    inputs.extend(given_inputs(m, &batch.given));
+    inputs
+}
+
+/// Of the values that come with rows those that the model takes.
+pub fn given_inputs<M: Machine>(m: &M, given: &[Given]) -> impl Iterator<Item = (InputName, ValOf<M>)> {
+    let arena = m.common().arena;
+    given.iter().filter_map(move |given| {
         let node = given_node(m.common().plan, &given.name)?;
         let numbers = match m.common().plan.graph.ty(node.results[0]).elem() {
             Some(Elem::Index) => m.ids(arena.list(given.numbers.iter().map(|x| *x as u32))),
             _ => m.upload(arena.list(given.numbers.iter().map(|x| NumberOf::<M>::from_f64(*x)))),
         };
         Some((InputName::Given(given.name.clone()), numbers))
-    }));
-    inputs
+    })
 }
 
 /// The input of a graph that takes the value of this name from the examples.

@@ -1,6 +1,6 @@
 //! Requirements on a batch: tokens, labels and further values that a model takes.
 
-use rtc_base::batch::Batch;
+use rtc_base::batch::{Batch, Given};
 use rtc_compiler::ir::types::{Elem, Type};
 use rtc_compiler::pipeline::asked::things;
 use rtc_compiler::plan::Plan;
@@ -19,7 +19,7 @@ pub(crate) fn check_batch(plan: &Plan, batch: &Batch) -> Result<(), ExecutionFau
         ));
     }
     check_tokens(plan, &batch.tokens)?;
-    check_ids(plan, batch)?;
+    check_ids(plan, &batch.given)?;
     known_labels(batch.labels.classes(), plan.classes.unwrap_or(usize::MAX))
 }
 
@@ -52,8 +52,8 @@ pub fn given_input<A: MachineArrays>(
 }
 
 /// Whether the numbers of things that come with the examples are such numbers, and the tables of the model have a row for each.
-fn check_ids(plan: &Plan, batch: &Batch) -> Result<(), ExecutionFault> {
-    for given in &batch.given {
+pub(crate) fn check_ids(plan: &Plan, given: &[Given]) -> Result<(), ExecutionFault> {
+    for given in given {
         let Some(ids) = given_node(plan, &given.name).map(|node| node.results[0]) else { continue };
         if plan.graph.ty(ids).elem() != Some(Elem::Index) {
             continue;

@@ -10,7 +10,7 @@ use crate::Answer;
 use crate::error::DataError;
 use crate::files::{Column, FileCell, FileLayout, FileRow, Format, json};
 use crate::reading::broken;
-use crate::{AskedRow, AskedRows, Example, ExampleTarget, GivenColumn, SIDES, line};
+use crate::{AskedRow, AskedRows, Example, ExampleTarget, GivenColumn, SIDES, documents, line};
 
 /// Rows by which a header is told from a row.
 const BEGIN: usize = 20;
@@ -94,7 +94,8 @@ impl Own {
         let (inputs, rest) = cells.split_at(self.plan.inputs);
         let (values, label) = rest.split_at(taken.len());
         let (example, cut) = self.texts(inputs)?;
-        let given = self.values(taken.iter().zip(values), (&example, cut[0]))?;
+        let mut given = self.values(taken.iter().zip(values), (&example, cut[0]))?;
+        given.extend(self.document_end.map(|end| documents(&example.tokens, end, 0)));
         let label = label.first().map(|cell| self.shown(cell));
         if let (CustomTaskKind::Tagging, Some(Value::Array(labels))) = (self.plan.kind, &label) {
             same_count(learn::items(&inputs[0]).len(), labels.len())?;

@@ -19,7 +19,7 @@ use crate::files::records::BYTE_ORDER_MARK;
 use crate::files::{FileCell, FileLayout, Format};
 use crate::reading::{broken, unreadable};
 use crate::stream::Stamp;
-use crate::{Example, ExampleTarget};
+use crate::{Example, ExampleTarget, documents};
 
 /// The most bytes of a block.
 const BLOCK: usize = 4096;
@@ -186,7 +186,9 @@ impl JoinedText {
         most: usize,
     ) -> Result<Vec<Example>, DataError> {
         let (length, behind) = (shape.length, shape.behind());
-        let (mut found, held) = (vec![], MAX_HELD / 3 / length);
+        // A token has an answer and its weight, and may have the number of its document.
+        let each = if shape.document_end.is_some() { 5 } else { 3 };
+        let (mut found, held) = (vec![], MAX_HELD / each / length);
         let (mut rest, mut rest_bytes) = (vec![], vec![]);
         let encode = |text: &str| tokens.spans(text);
         let is_whole = self.encoded(part, encode, |EncodedBlock { at, tokens: (tokens, bytes), .. }| {
@@ -242,6 +244,8 @@ pub(super) struct WindowShape {
     pub(super) length: usize,
     /// Whether the answer at a token is the next one; else it is the token.
     pub(super) is_next_token: bool,
+    /// The token that ends a document, where rows come with their numbers.
+    pub(super) document_end: Option<u32>,
 }
 
 impl WindowShape {
@@ -254,7 +258,13 @@ impl WindowShape {
     /// text is an answer once, but the first of all where answers are next tokens.
     pub(super) fn example(self, tokens: &[u32], bytes: &[u32]) -> Example {
         if self.is_next_token {
-            return Example { text_bytes: Some(bytes[1..].iter().sum()), ..window(tokens) };
+            let example = window(tokens);
+            let given = self.document_end.map(|end| documents(&example.tokens, end, 0));
+            return Example {
+                text_bytes: Some(bytes[1..].iter().sum()),
+                given: given.into_iter().collect(),
+                ..example
+            };
         }
         let label = ExampleTarget::Each { class: tokens.to_vec(), weight: vec![0.0; tokens.len()] };
         Example { label, ..Example::classified(tokens.to_vec(), 0) }

@@ -67,6 +67,8 @@ enum RowUse {
 pub(super) struct Own {
     plan: TaskPlan,
     learned: Arc<Learned>,
+    /// The token that ends a document.
+    document_end: Option<u32>,
     /// The splits that the experiment names.
     splits: Vec<String>,
     /// What models take from the rows.
@@ -101,8 +103,10 @@ pub(super) fn open(settings: &TaskSettings, kept: Option<&Value>) -> Option<Resu
                 .map_err(|why| fail(format!("what the run keeps of its task is broken: {why}")))?,
             None => learn::learn(&plan, settings)?,
         };
+        let document_end = plan.documents.as_deref().map(|end| learned.tokens.document_end(end)).transpose();
+        let document_end = document_end.map_err(|why| fail(format!("`task.documents`: {why}")))?;
         let (learned, asked) = (Arc::new(learned), settings.known.asked.clone());
-        Ok(Arc::new(Own { plan, learned, splits, asked, cuts: Arc::default() }))
+        Ok(Arc::new(Own { plan, learned, document_end, splits, asked, cuts: Arc::default() }))
     };
     Some(open())
 }
@@ -329,7 +333,11 @@ impl Own {
 
     /// How texts are cut into windows.
     fn window_shape(&self) -> WindowShape {
-        WindowShape { length: self.plan.length, is_next_token: self.plan.kind.is_next_token() }
+        WindowShape {
+            length: self.plan.length,
+            is_next_token: self.plan.kind.is_next_token(),
+            document_end: self.document_end,
+        }
     }
 
     fn part_of(&self, files: &[PathBuf], part: &RowFilter, most: usize) -> Result<(Vec<Example>, Cuts), DataError> {
@@ -451,7 +459,9 @@ mod tests {
             tokens: Some(tokens.to_owned()),
             length: Some(7),
             data: Some(DataSource::Files(named.clone())),
-            given: (!given.is_empty()).then(|| GivenColumns::Same(given.iter().map(ToString::to_string).collect())),
+            given: (!given.is_empty() && name != "language")
+                .then(|| GivenColumns::Same(given.iter().map(ToString::to_string).collect())),
+            documents: (!given.is_empty() && name == "language").then(|| "\n".to_owned()),
             ..TaskSettings::default()
         };
         let own = open(&settings, None).expect("a task on files").expect("readable");
@@ -512,6 +522,13 @@ mod tests {
             kinds.into_iter().flat_map(|(name, tokens)| [(name, tokens, &text), (name, tokens, &long)])
         {
             let (held, stream) = both(name, tokens, "a.txt", text, &[]);
+            if name == "language" {
+                let (other, with) = both(name, tokens, "a.txt", text, &["document"]);
+                assert!(
+                    other.iter().zip(&held).all(|(other, own)| other.tokens == own.tokens && other.given.len() == 1)
+                );
+                assert_ne!(stream.0.fingerprint(), with.0.fingerprint());
+            }
             assert_eq!(stream.0.tokens() as usize, held.iter().map(|row| row.tokens.len()).sum::<usize>());
             assert!((0..held.len()).all(|row| stream.0.length(row) == held[row].tokens.len()));
         }

@@ -108,6 +108,8 @@ pub(super) struct TaskPlan {
     pub(super) share: f64,
     /// Whether shares of the training file have the same part of every class.
     pub(super) stratify: bool,
+    /// The text of the token that ends a document.
+    pub(super) documents: Option<String>,
 }
 
 /// Without `task.length`: the most tokens of an input, and the tokens of a window.
@@ -176,7 +178,21 @@ impl TaskPlan {
             return Err(("unlabelled", message.to_owned()));
         }
         let (share, stratify) = (share(kind, settings)?, stratify(kind, answer, settings)?);
-        Ok(Self { kind, layout, inputs, given, answer, separator, cutting, skips, length, vocabulary, share, stratify })
+        Ok(Self {
+            kind,
+            layout,
+            inputs,
+            given,
+            answer,
+            separator,
+            cutting,
+            skips,
+            length,
+            vocabulary,
+            share,
+            stratify,
+            documents: documents(kind, settings)?,
+        })
     }
 
     /// Whether a row is skipped because it has no label. Of several labels an empty text has none, which is an answer.
@@ -233,6 +249,19 @@ fn inputs(kind: CustomTaskKind, settings: &TaskSettings) -> Result<Vec<Column>, 
         (CustomTaskKind::Sequences, None) => Ok(vec![Column::Name("source".to_owned())]),
         (_, None) => Ok(vec![Column::Name("text".to_owned())]),
     }
+}
+
+fn documents(kind: CustomTaskKind, settings: &TaskSettings) -> Result<Option<String>, BrokenTaskRule> {
+    let Some(end) = &settings.documents else { return Ok(None) };
+    let why = match kind {
+        CustomTaskKind::Language if end.is_empty() => "is empty: name the token that ends a document, as `\"\\n\"`",
+        CustomTaskKind::Language => return Ok(Some(end.clone())),
+        CustomTaskKind::Masked => {
+            "is for `language`: in `masked` the end of a document may be hidden, and the numbers of the documents would tell it"
+        }
+        _ => "is for `language`, whose rows hold several documents: a row of the other tasks is one",
+    };
+    Err(("documents", format!("`documents` {why}")))
 }
 
 fn label(kind: CustomTaskKind, settings: &TaskSettings) -> Result<Option<Column>, BrokenTaskRule> {
@@ -409,7 +438,8 @@ fn form(settings: &TaskSettings) -> Result<TextForm, BrokenTaskRule> {
 fn foreign(settings: &TaskSettings) -> Option<&'static str> {
     let TaskSettings { input, label, answer, separator, tokens, length, vocabulary, format, quotes, given, .. } =
         settings;
-    let TaskSettings { delimiter, encoding, decimal, unlabelled, class_names, share, stratify, .. } = settings;
+    let TaskSettings { delimiter, encoding, decimal, unlabelled, class_names, share, stratify, documents, .. } =
+        settings;
     let fields = [
         ("input", input.is_some()),
         ("label", label.is_some()),
@@ -428,6 +458,7 @@ fn foreign(settings: &TaskSettings) -> Option<&'static str> {
         ("given", given.is_some()),
         ("share", share.is_some()),
         ("stratify", *stratify),
+        ("documents", documents.is_some()),
     ];
     fields.into_iter().find(|(_, there)| *there).map(|(field, _)| field)
 }

@@ -186,6 +186,10 @@ impl Task for Own {
         self.learned.tokens.unknown()
     }
 
+    fn document_end(&self) -> Option<u32> {
+        self.document_end
+    }
+
     fn given(&self) -> Vec<GivenColumn> {
         self.plan.given.clone()
     }

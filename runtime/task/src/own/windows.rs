@@ -67,6 +67,9 @@ impl TextWindows {
         if let Some(masking) = &source.masking {
             hash.update(format!("{masking:?}"));
         }
+        if let Some(end) = source.shape.document_end {
+            hash.update(format!("documents {end}"));
+        }
         let fingerprint = hex(&hash.finalize());
         let counts = (0..).zip(counts).filter(|(_, count)| *count > 0).collect();
         Ok(Self { text, source, blocks, end, most, counts, fingerprint })

@@ -233,6 +233,11 @@ pub trait Task: Send + Sync {
         vec![]
     }
 
+    /// The token that ends a document, where rows come with the number of the document of every token ([`crate::documents`]).
+    fn document_end(&self) -> Option<u32> {
+        None
+    }
+
     /// The values that come with its rows besides tokens and labels.
     fn given(&self) -> Vec<GivenColumn> {
         vec![]

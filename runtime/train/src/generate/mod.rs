@@ -13,13 +13,13 @@ use rtc_compiler::incremental::{Incremental, incremental};
 use rtc_compiler::ir::graph::{Graph, MAIN};
 use rtc_compiler::ir::ops::Op;
 
-use rtc_base::batch::{Batch, Labels};
+use rtc_base::batch::{Batch, Given, Labels};
 use rtc_base::rng::Key;
 use rtc_exec::learner::LearnError;
 use rtc_exec::model::{ForwardPass, as_learn_error, logits_per_item};
 use rtc_exec::storage::Element;
 use rtc_exec::{ExecutionFault, Executor, Past};
-use rtc_task::{Objective, Options, Task};
+use rtc_task::{Objective, Options, Task, documents};
 pub use sampling::Sampling;
 pub use writing::{TextPieces, Writing};
 
@@ -33,6 +33,8 @@ pub struct Generator<T: Element> {
     logits: usize,
     key: Key,
     updates: u64,
+    /// The token that ends a document, where the model may take the numbers of documents.
+    document_end: Option<u32>,
 }
 
 /// The tokens of one row, and what they have left for the next ones.
@@ -54,7 +56,14 @@ impl<T: Element> Generator<T> {
     pub fn new(pass: ForwardPass<T>) -> Self {
         let ForwardPass { executor, binding, key, updates } = pass;
         let how = incremental(executor.plan(), "logits").map(Arc::new);
-        Self { executor, how, logits: logits_per_item(&binding), key, updates }
+        Self { executor, how, logits: logits_per_item(&binding), key, updates, document_end: None }
+    }
+
+    /// The same for a task whose rows come with the numbers of documents ([`Task::document_end`]).
+    #[must_use]
+    pub fn with_documents(mut self, task: &dyn Task) -> Self {
+        self.document_end = task.document_end();
+        self
     }
 
     /// Why the whole row is computed again for every token; nothing where a token costs one position.
@@ -85,11 +94,17 @@ impl<T: Element> Generator<T> {
         if tokens.is_empty() {
             return Err(LearnError::Batch("a row needs at least one token to go on from".to_owned()));
         }
+        let before = row.tokens.len();
         row.tokens.extend_from_slice(tokens);
+        let given = |from| self.document_end.map(|end| documents(&row.tokens, end, from));
         let last: Result<Vec<f64>, ExecutionFault> = match &mut row.past {
-            Some(past) => self.executor.extend(past, tokens, self.key).map(|logits| last(&logits, self.logits)),
+            Some(past) => {
+                let given = given(before);
+                let logits = self.executor.extend(past, (tokens, given.as_slice()), self.key);
+                logits.map(|logits| last(&logits, self.logits))
+            }
             None => {
-                let outputs = self.executor.run(&alone(&row.tokens), self.key);
+                let outputs = self.executor.run(&alone(&row.tokens, given(0)), self.key);
                 outputs.map(|outputs| last(outputs.real("logits").unwrap_or_default(), self.logits))
             }
         };
@@ -119,9 +134,10 @@ fn last<T: Element>(logits: &[T], each: usize) -> Vec<f64> {
     if each == 1 { std::iter::once(0.0).chain(own).collect() } else { own.collect() }
 }
 
-/// A batch of one row, of which only the logits are asked.
-pub(crate) fn alone(tokens: &[u32]) -> Batch {
+/// A batch of one row, of which only the logits are asked, with the numbers of its documents.
+pub(crate) fn alone(tokens: &[u32], documents: Option<Given>) -> Batch {
     let count = tokens.len();
     let labels = Labels::Each { class: vec![0; count], weight: vec![0.0; count] };
-    Batch { offsets: vec![0, count], tokens: tokens.to_vec(), labels, width: count, depths: None, given: vec![] }
+    let given = documents.into_iter().collect();
+    Batch { offsets: vec![0, count], tokens: tokens.to_vec(), labels, width: count, depths: None, given }
 }

@@ -18,8 +18,8 @@ use rtc_compiler::ir::ops::Op;
 use rtc_compiler::ir::types::LENGTH;
 use rtc_compiler::plan::{Plan, Step};
 
-use crate::machine::region::{InputName, run_region};
-use crate::machine::requirements::check_tokens;
+use crate::machine::region::{InputName, given_inputs, run_region};
+use crate::machine::requirements::{check_ids, check_tokens};
 use crate::machine::value::Val;
 use crate::node_context::NodeContext;
 use crate::processor::Executor;
@@ -30,6 +30,7 @@ use crate::settings::ExecutionFault;
 use crate::storage::{Element, List};
 use catch_up::Settled;
 use extend::OpenChunk;
+use rtc_base::batch::Given;
 use rtc_base::rng::Key;
 use rtc_kernel::attention::cache::{self, TurnedCodes};
 use rtc_kernel::attention::{Attention, Scores, steps, talking};
@@ -109,17 +110,26 @@ impl<T: Element> Past<T> {
 }
 
 impl<T: Element> Executor<T> {
-    /// Adds tokens to a row and gives the logits of their positions. After an error, what the row has left is not to be used.
+    /// Adds tokens to a row, with the values of the new positions that the model takes, and gives the logits of these positions. After
+    /// an error, what the row has left is not to be used.
     ///
     /// # Errors
-    /// Tokens that the model does not know, or more positions than it has learned.
-    pub fn extend(&mut self, past: &mut Past<T>, tokens: &[u32], key: Key) -> Result<List<T>, ExecutionFault> {
+    /// Tokens that the model does not know, more positions than it has learned, or a value that is not `given`.
+    pub fn extend(
+        &mut self,
+        past: &mut Past<T>,
+        (tokens, given): (&[u32], &[Given]),
+        key: Key,
+    ) -> Result<List<T>, ExecutionFault> {
         check_tokens(&self.plan, tokens)?;
+        check_ids(&self.plan, given)?;
         let total = past.positions + tokens.len();
         let mut view = BatchView::new(1, key, total, &self.arena);
         let new = Axis { before: past.positions, ..Axis::of_lengths([tokens.len()], &self.arena) };
         self.set_axis(&mut view, LENGTH, new);
         self.inputs.push((InputName::Own("tokens"), Val::index(self.arena.copy(tokens))));
+        let given: Vec<_> = given_inputs(self, given).collect();
+        self.inputs.extend(given);
         self.extending = Some(Extending { how: past.how.clone(), scope: std::mem::take(&mut past.scope) });
         let outcome = run_region(self, MAIN, &view);
         past.scope = self.extending.take().map(|extending| extending.scope).unwrap_or_default();
