@@ -199,6 +199,12 @@ impl Expr {
         simplify(self.replaced(&|x: &Self| (*x == Self::Var(super::Var::Step)).then_some(Self::Int(step))))
     }
 
+    /// The expression of this head.
+    #[must_use]
+    pub fn at_head(&self, head: i64) -> Self {
+        simplify(self.replaced(&|x: &Self| (*x == Self::Var(super::Var::Head)).then_some(Self::Int(head))))
+    }
+
     /// The expression for rows of this length.
     #[must_use]
     pub fn at_length(&self, length: i64) -> Self {

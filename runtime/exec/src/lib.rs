@@ -51,6 +51,7 @@ pub mod machine;
 pub mod mask;
 pub mod model;
 pub mod node_context;
+pub mod pair_join;
 pub mod pair_program;
 pub mod processor;
 pub mod ranges;

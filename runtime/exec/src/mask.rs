@@ -3,12 +3,15 @@
 use rtc_compiler::ir::attribute::{self, StepBound};
 use std::collections::BTreeMap;
 
-use rtc_compiler::expr::{Env, EvalError, Expr, ReadFrom, ScalarValue, eval, keys, pairs_by_distance, reading, tables};
+use rtc_compiler::expr::{
+    Env, EvalError, Expr, ReadFrom, ScalarValue, Var, eval, keys, pairs_by_distance, reading, tables,
+};
 use rtc_compiler::ir::graph::{Graph, MAIN, NodeId};
 use rtc_compiler::ir::ops::Op;
 use rtc_compiler::ir::types::{Attr, Dim, Elem};
 
-use crate::pair_program::PairProgram;
+use crate::pair_join::PairJoin;
+use crate::pair_program::{PairProgram, place};
 use rtc_kernel::attention::MaskRow;
 
 /// The expressions of each node that has some, read once; a message where they can't be read.
@@ -25,6 +28,8 @@ pub struct MaskRule {
     pub stop: Option<Expr>,
     /// The mask, and `stop`, for all keys of a query at once, where they have programs.
     pub programs: [Option<PairProgram>; 2],
+    /// How the keys of a query are looked up, where that is possible: of the mask, or of that of each head where it has heads.
+    pub joins: Vec<Option<PairJoin>>,
     /// For every use of a value in the mask, and in `stop`, which value it reads.
     pub reads: [Vec<usize>; 2],
     /// Channels of every value that is read; 1 of a number per position.
@@ -92,7 +97,13 @@ fn rule(graph: &Graph, id: NodeId, [expr, bias, stop]: [Option<&Attr>; 3]) -> Re
     let node = graph.node(id);
     let own = if is_attention(node.op) { &node.operands[node.behind().reads] } else { &[] };
     let channels = own.iter().map(|v| graph.ty(*v).dims().get(2).and_then(Dim::fixed).unwrap_or(1)).collect();
-    Ok(MaskRule { expr, bias, stop, programs, reads, channels, by_distance, few })
+    let heads = node.find(attribute::HEADS).unwrap_or(1) as i64;
+    let joins = match expr.as_ref().filter(|_| is_attention(node.op) && !by_distance) {
+        None => vec![],
+        Some(expr) if expr.uses(Var::Head) => (0..heads).map(|head| PairJoin::new(&expr.at_head(head))).collect(),
+        Some(expr) => vec![PairJoin::new(expr)],
+    };
+    Ok(MaskRule { expr, bias, stop, programs, joins, reads, channels, by_distance, few })
 }
 
 fn biased(graph: &Graph, id: NodeId, attr: &Attr) -> Result<Bias, String> {
@@ -140,9 +151,4 @@ pub fn mark(expr: &Expr, step: i64, at: MaskRow, seen: &mut [bool]) {
     for (j, flag) in seen.iter_mut().enumerate() {
         *flag = eval(expr, &Env { j: env.j + j as i64, ..env }) == Ok(ScalarValue::Bool(true));
     }
-}
-
-/// The variables for a query and its first key.
-pub fn place(at: MaskRow, step: i64) -> Env {
-    Env { i: at.query as i64, j: at.first as i64, step, length: at.queries as i64, head: at.head as i64, given: None }
 }

@@ -11,6 +11,7 @@ use std::cell::RefCell;
 use rtc_compiler::expr::{BinaryOp, Env, Expr, Func, ReadFrom, Var};
 
 use crate::storage::Element;
+use rtc_kernel::attention::MaskRow;
 
 /// Whole numbers below this are exact, and so are their products and quotients.
 const EXACT: f64 = (1_u64 << 31) as f64;
@@ -335,6 +336,11 @@ fn binary(op: TwoOperands, out: &mut [f64], a: &[f64], b: &[f64]) {
         TwoOperands::Max => both(out, a, b, |a, b| of_both(a, b, if a <= b { b } else { a })),
         TwoOperands::Log => both(out, a, b, logarithm),
     }
+}
+
+/// The variables for a query and its first key.
+pub fn place(at: MaskRow, step: i64) -> Env {
+    Env { i: at.query as i64, j: at.first as i64, step, length: at.queries as i64, head: at.head as i64, given: None }
 }
 
 /// What is given for a key, where there is one number for all keys or one for each.

@@ -12,9 +12,10 @@ use rtc_compiler::expr::{
 use rtc_compiler::ir::graph::Value;
 use rtc_compiler::ir::types::{Dim, Elem};
 
-use crate::mask::{Bias, Exprs, MaskRule, mark_reading, place};
+use crate::mask::{Bias, Exprs, MaskRule, mark_reading};
 use crate::node_context::NodeContext;
-use crate::pair_program::{PairNumbers, PairProgram, value_of};
+use crate::pair_join::{JoinedKeys, KeyOrder, PairJoin, RowStarts};
+use crate::pair_program::{PairNumbers, PairProgram, place, value_of};
 use crate::processor::Executor;
 use crate::processor::ValueMemory;
 use crate::rows::Axis;
@@ -266,6 +267,8 @@ fn range(expr: &Expr, step: i64, at: MaskRow) -> (Range<usize>, bool) {
 struct PairRule<'e> {
     expr: &'e Expr,
     program: Option<&'e PairProgram>,
+    /// How the keys of a query are looked up, of each head or of all.
+    joins: &'e [Option<PairJoin>],
     /// For every use of a value which one it reads.
     uses: &'e [usize],
     step: i64,
@@ -274,12 +277,12 @@ struct PairRule<'e> {
 impl<'e> PairRule<'e> {
     fn of_mask(rule: &'e MaskRule, step: i64) -> Option<Self> {
         let expr = rule.expr.as_ref()?;
-        Some(Self { expr, program: rule.programs[0].as_ref(), uses: &rule.reads[0], step })
+        Some(Self { expr, program: rule.programs[0].as_ref(), joins: &rule.joins, uses: &rule.reads[0], step })
     }
 
     fn of_stop(rule: &'e MaskRule, step: i64) -> Option<Self> {
         let expr = rule.stop.as_ref()?;
-        Some(Self { expr, program: rule.programs[1].as_ref(), uses: &rule.reads[1], step })
+        Some(Self { expr, program: rule.programs[1].as_ref(), joins: &[], uses: &rule.reads[1], step })
     }
 
     /// Marks the keys for which it holds.
@@ -304,16 +307,54 @@ impl<'e> PairRule<'e> {
         }
     }
 
+    /// The same, of a query whose keys may be known.
+    fn mark_joined<T: Element>(
+        &self,
+        values: &ValuesRead<'_, T>,
+        joined: Option<JoinedKeys<'_>>,
+        at: MaskRow,
+        holds: &mut [bool],
+    ) {
+        let Some((keys, true)) = joined.and_then(|joined| joined.of(at)) else { return self.mark(values, at, holds) };
+        let before = |end: usize| keys.partition_point(|key| (*key as usize) < end);
+        holds.fill(false);
+        for key in &keys[before(at.first)..before(at.first + holds.len())] {
+            holds[*key as usize - at.first] = true;
+        }
+    }
+
     /// Operations for a key.
     fn cost(&self) -> usize {
         self.program.map_or(INTERPRETED, PairProgram::len)
     }
 
     /// The range of keys of a query, of `keys`, and whether it holds no others.
-    fn range<T: Element>(&self, values: &ValuesRead<'_, T>, at: MaskRow, keys: usize) -> (Range<usize>, bool) {
-        let (keys, exact) = match range(self.expr, self.step, at) {
+    fn range<T: Element>(
+        &self,
+        values: &ValuesRead<'_, T>,
+        joined: Option<JoinedKeys<'_>>,
+        at: MaskRow,
+        keys: usize,
+    ) -> (Range<usize>, bool) {
+        let keys = match range(self.expr, self.step, at) {
             (reach, true) => return (reach, true),
-            (reach, false) => (reach.start.min(keys)..reach.end.min(keys), false),
+            (reach, false) => reach.start.min(keys)..reach.end.min(keys),
+        };
+        let keys = match joined.and_then(|joined| joined.of(at)) {
+            // Heads would ask one by one, and ask again for what they show.
+            None if self.expr.uses(Var::Head) => return (keys, false),
+            None => keys,
+            Some((found, is_all)) => match (found.first(), found.last()) {
+                (Some(first), Some(last)) => {
+                    let span = *first as usize..*last as usize + 1;
+                    if is_all {
+                        let exact = span.len() == found.len();
+                        return (span, exact);
+                    }
+                    keys.start.max(span.start)..keys.end.min(span.end)
+                }
+                _ => return (keys.start..keys.start, true),
+            },
         };
         let mut found = (keys.end, keys.start, 0);
         let mut flags = [false; KEYS];
@@ -325,7 +366,7 @@ impl<'e> PairRule<'e> {
             }
         }
         let (start, end, count) = found;
-        let exact = exact || count == end.saturating_sub(start);
+        let exact = count == end.saturating_sub(start);
         if count == 0 { (keys.start..keys.start, true) } else { (start..end, exact) }
     }
 }
@@ -538,17 +579,26 @@ impl<T: Element> Executor<T> {
             return Ok(());
         }
         let pairs = PairRule::of_mask(rule, step);
+        let rows = RowStarts { queries: axes[0].offsets.as_slice(), keys: axes[1].offsets.as_slice() };
+        let order = pairs.filter(|rule| span.listed && rule.joins.iter().any(Option::is_some)).map(|rule| {
+            let numbers = |row| RowNumbers { values: &read, row, bias: None };
+            KeyOrder::new(rule.joins, step, rows, numbers, &self.arena)
+        });
+        let joined = order.as_ref().zip(pairs).map(|(order, rule)| order.keys(rule.joins, step, rows));
         let marked = pairs.map(|rule| {
             let read = &read;
-            move |at, seen: &mut [bool]| rule.mark(read, at, seen)
+            move |at, seen: &mut [bool]| rule.mark_joined(read, joined, at, seen)
         });
-        let ranges = if span.listed { pairs.and_then(|rule| self.ranges(c, rule, &read)) } else { None };
-        let starts = &c.axis(0).offsets;
-        let starts = starts.as_slice();
+        let ranges =
+            if span.listed { pairs.and_then(|rule| self.ranges((rows, heads), rule, &read, joined)) } else { None };
+        let starts = rows.queries;
         let near = rule.expr.as_ref().map(|expr| {
-            let ranges = ranges.as_deref();
+            let (ranges, count) = (ranges.as_deref(), starts.last().copied().unwrap_or(0));
             move |at: MaskRow| match ranges {
-                Some(ranges) => ranges[starts[at.row] + at.query].clone(),
+                Some(ranges) => {
+                    let head = if ranges.len() == count { 0 } else { at.head };
+                    ranges[head * count + starts[at.row] + at.query].clone()
+                }
                 None => range(expr, step, at),
             }
         });
@@ -578,25 +628,29 @@ impl<T: Element> Executor<T> {
         self.arena.list(c.node.behind().reads.enumerate().map(value))
     }
 
-    /// The range of keys of every query of the batch, where the heads do not differ in it.
+    /// The range of keys of every query of the batch, of all heads at once where they do not differ; nothing where they do and keys
+    /// would have to be asked one by one.
     fn ranges(
         &self,
-        c: &NodeContext<'_>,
+        (rows, heads): (RowStarts<'_>, usize),
         rule: PairRule<'_>,
         values: &ValuesRead<'_, T>,
+        joined: Option<JoinedKeys<'_>>,
     ) -> Option<List<(Range<usize>, bool)>> {
-        if rule.expr.uses(Var::Head) {
+        let by_head = rule.expr.uses(Var::Head);
+        if by_head && joined.is_none() {
             return None;
         }
-        let (queries, keys) = (c.axis(0), c.axis(1));
-        let (starts, ends) = (queries.offsets.as_slice(), keys.offsets.as_slice());
-        let count = starts.last().copied().unwrap_or(0);
-        let mut found = self.arena.list(std::iter::repeat_n((0..0, false), count));
-        let cost = rule.cost() * ends.windows(2).map(|ends| ends[1] - ends[0]).max().unwrap_or(0);
+        let (heads, ends) = (if by_head { heads } else { 1 }, rows.keys);
+        let count = rows.queries.last().copied().unwrap_or(0);
+        let mut found = self.arena.list(std::iter::repeat_n((0..0, false), count * heads));
+        let cost = match joined {
+            Some(_) => INTERPRETED,
+            None => rule.cost() * ends.windows(2).map(|ends| ends[1] - ends[0]).max().unwrap_or(0),
+        };
         fill(&mut found, cost, |place| {
-            let row = starts.partition_point(|start| *start <= place) - 1;
-            let (query, queries) = (place - starts[row], starts[row + 1] - starts[row]);
-            rule.range(values, MaskRow { row, head: 0, query, queries, first: 0 }, ends[row + 1] - ends[row])
+            let at = rows.query(place % count, place / count);
+            rule.range(values, joined, at, ends[at.row + 1] - ends[at.row])
         });
         Some(found)
     }
