@@ -27,7 +27,8 @@ impl fmt::Display for Change {
     /// `batch.size was 16 and is 8 now`
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { field, old, new } = self;
-        match (old, new) {
+        let on_one_line = |value: &Option<String>| Some(value.as_ref()?.replace('\n', r"\n").replace('\t', r"\t"));
+        match (on_one_line(old), on_one_line(new)) {
             (Some(old), Some(new)) => write!(f, "{field} was {old} and is {new} now"),
             (None, Some(new)) => write!(f, "{field} is {new} now and was not there"),
             (Some(old), None) => write!(f, "{field} was {old} and is gone"),
