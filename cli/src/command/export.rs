@@ -11,11 +11,10 @@ use rtc_compiler::{pass, pipeline};
 use rtc_exec::Inference;
 use rtc_export::torch;
 use rtc_export::weights::{Weight, safetensors};
-use rtc_runs::saved::ModelDefinition;
 use rtc_session::definition::GraphFacts;
 use rtc_session::failure::SessionFailure;
 use rtc_session::saved::TrainedModel;
-use rtc_task::{Scale, catalog};
+use rtc_task::{DOCUMENT, Scale, catalog};
 use serde_json::{Value, json};
 
 use crate::exit::{CommandResult, Exit};
@@ -110,7 +109,7 @@ fn to_torch(
     let weights = trained.model.weights();
     let weights: Vec<_> =
         weights.items.iter().map(|(name, (shape, numbers))| Weight { name, shape, numbers }).collect();
-    let module = torch::module(origin(&trained.definition), graph, binding, &weights)
+    let module = torch::module(origin(trained), graph, binding, &weights)
         .map_err(|refused| SessionFailure::Usage(format!("{} as a PyTorch module: {refused}", trained.name)))?;
     prepare(folder)?;
     let config = serde_json::to_string_pretty(&config(trained, graph, binding)).unwrap_or_default() + "\n";
@@ -136,11 +135,15 @@ fn to_onnx(trained: &TrainedModel, binding: &Binding, output: &Path, terminal: &
     Ok(Exit::Done)
 }
 
-/// What the module says of its model.
-fn origin(definition: &ModelDefinition) -> torch::ModelDescription<'_> {
-    match definition.spec() {
-        Some(spec) => spec.into(),
-        None => torch::ModelDescription { name: definition.name(), doc: "", kind: "graph", text: definition.text() },
+/// What the module says of its model, and how it makes the numbers of documents.
+fn origin(trained: &TrainedModel) -> torch::ModelDescription<'_> {
+    let documents = trained.task.document_end().map(|end| (DOCUMENT, end));
+    match trained.definition.spec() {
+        Some(spec) => torch::ModelDescription { documents, ..spec.into() },
+        None => {
+            let (name, text) = (trained.definition.name(), trained.definition.text());
+            torch::ModelDescription { name, doc: "", kind: "graph", text, documents }
+        }
     }
 }
 

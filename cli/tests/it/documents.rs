@@ -77,8 +77,13 @@ fn a_document_is_answered_as_if_it_stood_by_itself() {
     place.rtc(&["train", "apart.rt:joined", "--experiment", "text.yaml", "--quiet", "--run", "j"]).code(0);
     let alone = logits(&place, "j", "four five six");
     assert_ne!(logits(&place, "j", r"one two three\nseven\nfour five six")[6..], alone[..]);
-    let refused = place.rtc(&["export", "r", "--format", "torch", "--output", "exported"]);
-    refused.code(2).says("the value `document`, which comes with the examples");
+    place.rtc(&["export", "r", "--format", "torch", "--output", "exported"]).code(0);
+    assert!(
+        place.read("exported/model.py").contains("document = rows[\"length\"].pack("),
+        "the module makes the numbers"
+    );
+    let refused = place.rtc(&["export", "r", "--format", "onnx", "--output", "exported.onnx"]);
+    refused.code(2).says("an ONNX file has the tokens alone");
 }
 
 #[test]

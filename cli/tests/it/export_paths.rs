@@ -14,7 +14,7 @@ use std::process::{Command, Output, Stdio};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Instant;
 
-use rtc_base::batch::{Batch, Labels};
+use rtc_base::batch::{Batch, Given, Labels};
 use rtc_compiler::check::check;
 use rtc_compiler::ir::graph::{Graph, Parameter};
 use rtc_compiler::ir::types::Dim;
@@ -24,6 +24,7 @@ use rtc_compiler::source::Source;
 use rtc_compiler::{pass, pipeline};
 use rtc_exec::Halting;
 use rtc_export::weights::{Weight, safetensors};
+use rtc_task::{DOCUMENT, documents};
 use rtc_tests::numeric::{self, Arrays, CHAOTIC, differentiated};
 use rtc_tests::subjects::{self, Subject};
 use rtc_tests::turn::Turn;
@@ -57,8 +58,7 @@ const REFUSED: &[(&str, &str, &str)] = &[
     ("onnx", "looped_models recurrent_depth", "`normal` is a random draw"),
     ("onnx", "looped_models decaying", "`normal` is a random draw"),
     ("onnx", "diagnostics_", "`beam` is a beam search"),
-    ("torch", "language packed", "the value `document`, which comes with the examples"),
-    ("onnx", "language packed", "the value `document`, which comes with the examples"),
+    ("onnx", "language packed", "an ONNX file has the tokens alone"),
 ];
 /// Specs that this test cannot train, and why.
 const UNTRAINED: &[(&str, &str)] = &[
@@ -156,7 +156,7 @@ fn furnish(folder: &Path) {
         ("tagging", "name: tagging, data: { train: train.jsonl, dev: dev.jsonl }, input: tokens, label: tags"),
         (
             "language",
-            "name: language, data: { train: train.txt, dev: dev.txt }, tokens: blanks, length: 10, documents: \"\\n\"",
+            "name: language, data: { train: train.txt, dev: dev.txt }, tokens: blanks, length: 10, documents: c",
         ),
         ("depths", "name: looped_addition, options: { train_length: 2, test_length: 2 }, sizes: { train: 16, dev: 8 }"),
     ] {
@@ -164,6 +164,8 @@ fn furnish(folder: &Path) {
     }
 }
 
+/// The token that ends a document in the experiment `language`.
+const DOCUMENT_END: &str = "c";
 /// The words of all texts.
 const WORDS: [&str; 8] = ["a", "b", "c", "d", "e", "f", "g", "h"];
 
@@ -336,7 +338,14 @@ fn batch(rows: &[Vec<String>], config: &Value, objective: Objective, classes: us
     };
     let depths = config["takes_depths"].as_bool().unwrap_or(false).then(|| vec![DEPTH; rows.len()]);
     let width = rows.iter().map(Vec::len).max().unwrap_or(0);
-    (told, Batch { tokens, labels, width, depths, given: vec![], offsets })
+    let numbers = |end: usize| -> Vec<f64> {
+        let of_row = |row: &[usize]| documents(&tokens[row[0]..row[1]], end as u32, 0).numbers;
+        offsets.windows(2).flat_map(of_row).collect()
+    };
+    // The token that ends a document in the experiment of texts.
+    let end = vocabulary.iter().position(|token| token == DOCUMENT_END);
+    let given = end.map(|end| Given { name: DOCUMENT.into(), numbers: numbers(end) });
+    (told, Batch { given: given.into_iter().collect(), tokens, labels, width, depths, offsets })
 }
 
 /// A subject, and what it is asked for.

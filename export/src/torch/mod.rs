@@ -20,6 +20,7 @@ use rtc_compiler::ir::attribute::{self, StepBound};
 use rtc_compiler::ir::graph::{Graph, MAIN, Value};
 use rtc_compiler::ir::ops::Op;
 use rtc_compiler::ir::schedule::recur;
+use rtc_compiler::ir::types::Elem;
 use rtc_compiler::lower::{Binding, Objective};
 use rtc_compiler::pass::branches::Branches;
 use rtc_compiler::pass::dce;
@@ -46,11 +47,13 @@ pub struct ModelDescription<'a> {
     pub kind: &'static str,
     /// What the model was made of.
     pub text: String,
+    /// The value that is the number of every token's document in its row, from 0, and the token that ends one.
+    pub documents: Option<(&'a str, u32)>,
 }
 
 impl<'a> From<&'a Spec> for ModelDescription<'a> {
     fn from(spec: &'a Spec) -> Self {
-        Self { name: &spec.name, doc: &spec.doc, kind: "spec", text: text(spec) }
+        Self { name: &spec.name, doc: &spec.doc, kind: "spec", text: text(spec), documents: None }
     }
 }
 
@@ -77,11 +80,18 @@ pub fn module<'a>(
         .filter(|n| n.op == Op::Input)
         .map(|n| n.results[0])
         .collect();
-    if let Some(name) = given_values(graph).next() {
+    let documents = origin.documents.filter(|(name, _)| given_values(graph).any(|given| given == *name));
+    if let Some(name) = given_values(graph).find(|given| documents.is_none_or(|(name, _)| name != *given)) {
         return Err(Refused(format!("the value `{name}`, which comes with the examples")));
     }
-    let tokens: Vec<(Value, String)> = inputs.iter().map(|v| (*v, "tokens".to_owned())).collect();
-    let main = writer.body(MAIN, &tokens)?;
+    let is_document = |v: &&Value| graph.ty(**v).elem() == Some(Elem::Real);
+    let name = |v: &Value| if is_document(&v) { "document" } else { "tokens" };
+    let named: Vec<(Value, String)> = inputs.iter().map(|v| (*v, name(v).to_owned())).collect();
+    let main = writer.body(MAIN, &named)?;
+    let documents = documents.zip(inputs.iter().find(is_document)).map(|((_, end), v)| {
+        let unit = if graph.ty(*v).dims().len() > 2 { "[..., None]" } else { "" };
+        DocumentNumbers { end, unit }
+    });
     let end =
         graph.terminator(MAIN).map(|id| graph.node(id)).ok_or_else(|| Refused("a graph without results".to_owned()))?;
     let names = end.get(attribute::NAMES);
@@ -102,7 +112,7 @@ pub fn module<'a>(
         class += "        self.flat = False  # in evaluation, leaves out the outermost recursion\n";
     }
     class += &entry(binding.objective, given, writer.flat);
-    class += &outputs(&main.lines, &results, binding.objective, given);
+    class += &outputs(&main.lines, &results, binding.objective, (given, documents));
     class.extend(writer.methods.iter().map(written));
     if writer.flat {
         class += FLAT;
@@ -222,7 +232,21 @@ fn entry(objective: Objective, depths: bool, flat: bool) -> String {
     out
 }
 
-fn outputs(lines: &[String], results: &[(String, String)], objective: Objective, given: bool) -> String {
+/// How the numbers of documents are made of the tokens.
+#[derive(Clone, Copy)]
+struct DocumentNumbers {
+    /// The token that ends a document.
+    end: u32,
+    /// The index that adds an axis of one channel, where the model has one.
+    unit: &'static str,
+}
+
+fn outputs(
+    lines: &[String],
+    results: &[(String, String)],
+    objective: Objective,
+    (given, documents): (bool, Option<DocumentNumbers>),
+) -> String {
     let mut out = String::new();
     let depths = if given { ", depths" } else { "" };
     let second = if objective == Objective::Pair { ", second_tokens, second_lengths" } else { "" };
@@ -239,6 +263,10 @@ fn outputs(lines: &[String], results: &[(String, String)], objective: Objective,
         out += "        tokens = torch.cat([first.pack(tokens), second.pack(second_tokens)])\n\n";
     } else {
         out += &format!("        rows = Rows.of(checked(tokens, lengths), tokens.device{own})\n");
+        if let Some(DocumentNumbers { end, unit }) = documents {
+            out += &format!("        ends = (tokens == {end}).to(next(self.parameters()).dtype)\n");
+            out += &format!("        document = rows[\"length\"].pack(ends.cumsum(1) - ends){unit}\n");
+        }
         out += "        tokens = rows[\"length\"].pack(tokens)\n\n";
     }
     for line in lines {

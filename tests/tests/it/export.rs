@@ -301,8 +301,13 @@ fn names_of_parameters_are_never_code() {
     }
     let singles = singles(&graph.parameters(), &weights(&graph, 3, 0.3));
     let held = held(&singles);
-    let origin =
-        torch::ModelDescription { name: "\"\"\"", doc: "ends with \"", kind: "graph", text: "\\\"\"\"\0".to_owned() };
+    let origin = torch::ModelDescription {
+        name: "\"\"\"",
+        doc: "ends with \"",
+        kind: "graph",
+        text: "\\\"\"\"\0".to_owned(),
+        documents: None,
+    };
     let module = torch::module(origin, &graph, &binding(Objective::Classify), &held).expect("every op is known");
     assert!(!module.contains('\0') && !module.contains("\n        open(") && !module.contains("\"ran\""), "{module}");
     let bare = torch::module(&model.spec, &graph, &binding(Objective::Classify), &[]).expect("every op is known");
