@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use rtc_compiler::formula::UpdateFormula;
 use rtc_compiler::ir::graph::{Graph, MAIN};
 use rtc_compiler::ir::hash;
-use rtc_compiler::ir::types::Dim;
+use rtc_compiler::ir::types::{Dim, LENGTH};
 use rtc_compiler::lower::Binding;
 use rtc_compiler::pipeline::{
     self, Forward,
@@ -16,7 +16,7 @@ use rtc_compiler::pipeline::{
 };
 use rtc_compiler::plan::Plan;
 use rtc_compiler::plan::memory::BYTES_PER_PARAMETER;
-use rtc_compiler::schema::Catalog;
+use rtc_compiler::schema::{Catalog, Objective};
 use rtc_exec::learner::Distributed;
 use rtc_exec::model::{Backend, Model, ModelOn, ParameterGroups};
 use rtc_exec::{Halting, Inference};
@@ -92,9 +92,15 @@ pub struct Compiled {
 }
 
 impl Compiled {
-    /// Makes the forward graph for a task.
+    /// Makes the forward graph for a task. Without one the model is asked for what it answers: a class for every row or for every token.
     pub fn new(definition: ModelDefinition, task: &Catalog) -> Result<Self, SessionFailure> {
         let graph = definition.forward(task)?;
+        let by_token = graph.output("logits").is_some_and(|logits| graph.ty(logits).ragged() == Some(LENGTH));
+        if task.objective.is_none() && by_token {
+            let task = Catalog { objective: Some(Objective::Each), ..task.clone() };
+            let graph = definition.forward(&task)?;
+            return Ok(Self { definition, binding: Binding::from(&task), graph });
+        }
         Ok(Self { definition, binding: Binding::from(task), graph })
     }
 
@@ -324,4 +330,26 @@ pub struct Computing {
 /// The start of a hash, enough to tell models apart by eye.
 pub fn short(hash: &str) -> &str {
     hash.get(..12).unwrap_or(hash)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::spec_file::SpecArg;
+
+    /// What `rtc cost MODEL` and `rtc compile MODEL --emit optimised` begin with.
+    #[test]
+    fn every_model_has_a_training_step_without_a_task() {
+        let named = SpecArg::built_in_models().into_iter().filter_map(|name| Some((SpecArg::built_in(&name)?, name)));
+        let models: Vec<(SpecArg, String)> = named.filter(|(arg, _)| arg.model_name().is_ok()).collect();
+        assert!(models.len() > 30, "{}", models.len());
+        for (arg, name) in models {
+            let free = Catalog::default();
+            let definition = arg.check(&[], &free).expect(&name).definition;
+            let Compiled { binding, graph, .. } = Compiled::new(definition, &free).expect(&name);
+            if let Err(fault) = pipeline::differentiated(&graph, &binding) {
+                panic!("{name}: {fault}");
+            }
+        }
+    }
 }
