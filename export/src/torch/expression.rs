@@ -43,19 +43,28 @@ struct Python {
     atom: bool,
     /// Whether it is a tensor.
     tensor: bool,
+    /// How many bits a plain whole number has at most.
+    bits: f64,
 }
 
 impl Python {
     fn call(name: &str, operands: &[Self]) -> Self {
         let texts: Vec<&str> = operands.iter().map(|x| x.text.as_str()).collect();
         let tensor = operands.iter().any(|x| x.tensor);
-        Self { text: format!("{name}({})", texts.join(", ")), atom: true, tensor }
+        Self { text: format!("{name}({})", texts.join(", ")), atom: true, tensor, bits: most_bits(operands) }
     }
 
     fn atom(&self) -> String {
         if self.atom { self.text.clone() } else { format!("({})", self.text) }
     }
 }
+
+fn most_bits(operands: &[Python]) -> f64 {
+    operands.iter().map(|x| x.bits).fold(0.0, f64::max)
+}
+
+/// Bits of a position, a step or a length.
+const COUNT_BITS: f64 = 31.0;
 
 /// Writes the terms of one expression.
 pub(super) struct ExpressionWriter<'a> {
@@ -111,10 +120,12 @@ impl<'a> ExpressionWriter<'a> {
     }
 
     fn write(&mut self, term: &Term) -> Result<Python, Refused> {
-        let plain = |text: String| Python { text, atom: true, tensor: false };
+        let plain = |text: String| Python { text, atom: true, tensor: false, bits: COUNT_BITS };
         Ok(match term {
             Term::Truth(v) => plain(if *v { "True" } else { "False" }.to_owned()),
-            Term::Whole(v) => Python { atom: *v >= 0, ..plain(v.to_string()) },
+            Term::Whole(v) => {
+                Python { atom: *v >= 0, bits: (v.unsigned_abs() as f64 + 1.0).log2(), ..plain(v.to_string()) }
+            }
             Term::Real(v) => Python { atom: !v.is_sign_negative(), ..plain(format!("{v:?}")) },
             Term::Given => plain("given".to_owned()),
             Term::Var(Var::Step) => match self.place {
@@ -132,18 +143,37 @@ impl<'a> ExpressionWriter<'a> {
             Term::Apply(action, operands) => {
                 let sort = operands.first().map_or(Sort::Real, Term::sort);
                 let operands = operands.iter().map(|x| self.write(x)).collect::<Result<Vec<_>, _>>()?;
-                self.apply(*action, sort, &operands)
+                let python = self.apply(*action, sort, &operands);
+                self.fitted(*action, sort, &operands, python)
             }
         })
+    }
+
+    /// Gives a plain whole number 64 bits, if it may have more, since it may meet a tensor: other terms tell that it has no value.
+    fn fitted(&mut self, action: Action, sort: Sort, operands: &[Python], python: Python) -> Python {
+        let bits = match action {
+            Action::Times => operands.iter().map(|x| x.bits).sum(),
+            Action::Plus | Action::Minus => most_bits(operands) + 1.0,
+            Action::Power(_) => f64::INFINITY,
+            _ => python.bits,
+        };
+        let is_plain = matches!(self.place, EvaluationContext::Pairs(_)) && sort == Sort::Whole && !python.tensor;
+        if is_plain && bits > 63.0 {
+            self.sections.push("partial");
+            return Python { bits: 63.0, ..Python::call("as_whole", &[python]) };
+        }
+        Python { bits, ..python }
     }
 
     fn apply(&mut self, action: Action, sort: Sort, operands: &[Python]) -> Python {
         let tensor = operands.iter().any(|x| x.tensor);
         let infix = |symbol: &str| {
             let sides: Vec<String> = operands.iter().map(Python::atom).collect();
-            Python { text: sides.join(&format!(" {symbol} ")), atom: false, tensor }
+            Python { text: sides.join(&format!(" {symbol} ")), atom: false, tensor, bits: most_bits(operands) }
         };
-        let prefix = |symbol: &str| Python { text: format!("{symbol}{}", operands[0].atom()), atom: false, tensor };
+        let bits = most_bits(operands);
+        let prefix =
+            |symbol: &str| Python { text: format!("{symbol}{}", operands[0].atom()), atom: false, tensor, bits };
         let real = sort == Sort::Real;
         match action {
             Action::Not => prefix(if tensor { "~" } else { "not " }),
@@ -183,7 +213,7 @@ impl<'a> ExpressionWriter<'a> {
             None => None,
         };
         let table = table.ok_or_else(|| Refused("a learned table without numbers".to_owned()))?;
-        Ok(Python { text: format!("{table}[{}].double()", indices.join(", ")), atom: true, tensor: true })
+        Ok(Python { text: format!("{table}[{}].double()", indices.join(", ")), atom: true, tensor: true, bits: 0.0 })
     }
 }
 

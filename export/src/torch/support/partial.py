@@ -94,6 +94,10 @@ def fits(x):
     return -(2**63) <= x < 2**63
 
 
+def as_whole(x):
+    return x if fits(x) else 0
+
+
 def sum_fits(a, b):
     total = a + b
     return ((total < a) == (b < 0)) if isinstance(total, torch.Tensor) else fits(total)
