@@ -11,16 +11,18 @@ pub struct KeyReach {
     pub keys: Range<usize>,
     /// Whether it holds no others.
     pub exact: bool,
+    /// Whether a part of the mask has no value at the query: such a part hides keys that a later one of an `or` would show.
+    pub fails: bool,
 }
 
 /// A range that holds every key, of `keys`, for which the mask is true at this query; it may hold others. Comparisons that
 /// are linear in the key narrow it, and `floor(j / w) == x`; what else there is does not.
 pub fn reach(mask: &Expr, at: &Env, keys: usize) -> KeyReach {
-    let KeySpan { low, high, exact } =
+    let KeySpan { low, high, exact, fails } =
         within(mask, at).and(KeySpan::new(0, i64::try_from(keys).unwrap_or(i64::MAX) - 1));
     match (usize::try_from(low), usize::try_from(high)) {
-        (Ok(low), Ok(high)) if low <= high => KeyReach { keys: low..high + 1, exact },
-        _ => KeyReach { keys: 0..0, exact: true },
+        (Ok(low), Ok(high)) if low <= high => KeyReach { keys: low..high + 1, exact, fails },
+        _ => KeyReach { keys: 0..0, exact: true, fails },
     }
 }
 
@@ -31,6 +33,8 @@ struct KeySpan {
     high: i64,
     /// Whether all of them are meant.
     exact: bool,
+    /// Whether a part has no value, whatever the key.
+    fails: bool,
 }
 
 impl KeySpan {
@@ -40,28 +44,34 @@ impl KeySpan {
     const ANY: Self = Self { exact: false, ..Self::ALL };
 
     const fn new(low: i64, high: i64) -> Self {
-        Self { low, high, exact: true }
+        Self { low, high, exact: true, fails: false }
     }
 
     fn and(self, other: Self) -> Self {
-        let exact = self.exact && other.exact;
-        Self { low: self.low.max(other.low), high: self.high.min(other.high), exact }
+        let (exact, fails) = (self.exact && other.exact, self.fails || other.fails);
+        Self { low: self.low.max(other.low), high: self.high.min(other.high), exact, fails }
     }
 
-    /// What holds both.
+    /// What holds both. Where the first has no value there is none of both, for keys that are not known here.
     fn or(self, other: Self) -> Self {
+        let (exact, fails) = (self.exact && other.exact && !self.fails, self.fails || other.fails);
+        let touch = other.low <= self.high.saturating_add(1) && self.low <= other.high.saturating_add(1);
         match (self.low > self.high, other.low > other.high) {
-            (true, _) => other,
-            (_, true) => self,
-            _ => Self { low: self.low.min(other.low), high: self.high.max(other.high), exact: false },
+            (true, _) => Self { exact: other.exact && !self.fails, fails, ..other },
+            (_, true) => Self { exact: self.exact && !self.fails, fails, ..self },
+            _ => Self { low: self.low.min(other.low), high: self.high.max(other.high), exact: exact && touch, fails },
         }
     }
 }
 
 fn within(mask: &Expr, at: &Env) -> KeySpan {
     if !mask.uses(Var::J) && !mask.reads() {
-        // What has no value hides the key.
-        return if eval(mask, at) == Ok(ScalarValue::Bool(true)) { KeySpan::ALL } else { KeySpan::NONE };
+        return match eval(mask, at) {
+            Ok(ScalarValue::Bool(true)) => KeySpan::ALL,
+            Ok(ScalarValue::Bool(false)) => KeySpan::NONE,
+            // What has no value hides the key.
+            _ => KeySpan { fails: true, ..KeySpan::NONE },
+        };
     }
     match mask {
         Expr::Binary(BinaryOp::And, a, b) => within(a, at).and(within(b, at)),
@@ -202,6 +212,10 @@ mod tests {
             ("eq(div(j, 4), div(i, 4))", 0),
             ("and(le(mul(2, j), add(i, 1)), ge(mul(3, j), i))", 0),
             ("or(lt(j, 2), le(j, sub(i, 5)))", 0),
+            ("or(lt(j, 9), lt(sub(i, j), 3))", 20),
+            ("or(and(lt(j, 9), eq(rem(4, sub(i, 7)), 0)), lt(j, 12))", 20),
+            ("or(eq(rem(i, sub(i, 7)), 0), lt(j, 12))", 20),
+            ("or(lt(j, 12), eq(rem(i, sub(i, 7)), 0))", 0),
             ("and(le(j, i), ge(div(j, 3), 2))", 0),
             ("and(le(j, i), gt(div(j, 3), 1))", 0),
             ("and(le(j, i), le(div(sub(i, j), 2), 1))", 0),
@@ -219,7 +233,7 @@ mod tests {
                 .contains(&text);
             for i in 0..20 {
                 let at = Env { i, length: 20, ..Env::default() };
-                let KeyReach { keys: found, exact } = reach(&mask, &at, 20);
+                let KeyReach { keys: found, exact, .. } = reach(&mask, &at, 20);
                 let sees = |j: usize| eval(&mask, &Env { j: j as i64, ..at }) == Ok(ScalarValue::Bool(true));
                 let seen: Vec<usize> = (0..20).filter(|j| sees(*j)).collect();
                 assert!(seen.iter().all(|j| found.contains(j)), "{text} at {i}: {found:?}");

@@ -16,6 +16,9 @@ use rtc_kernel::attention::MaskRow;
 /// Whole numbers below this are exact, and so are their products and quotients.
 const EXACT: f64 = (1_u64 << 31) as f64;
 
+/// Keys that a program works out together.
+pub const KEYS: usize = 256;
+
 /// An expression as steps; the last one has its value.
 #[derive(Clone, Debug, PartialEq)]
 pub struct PairProgram {
@@ -641,7 +644,7 @@ mod tests {
 
     use super::*;
 
-    const KEYS: usize = 7;
+    const FEW: usize = 7;
     const SIZES: [usize; 2] = [2, 4];
 
     struct Numbers {
@@ -670,7 +673,7 @@ mod tests {
     impl Numbers {
         fn new() -> Self {
             let wave = |n: usize, by: f64| (0..n).map(|k| ((k as f64 + 1.0) * by).sin()).collect::<Vec<_>>();
-            let mut values = [wave(KEYS, 1.7), wave(2 * KEYS, 2.3)];
+            let mut values = [wave(FEW, 1.7), wave(2 * FEW, 2.3)];
             // What is none, what is large, and a zero.
             (values[0][3], values[1][4], values[1][5]) = (f64::NAN, 1e200, 0.0);
             Self { table: wave(8, 0.9), values }
@@ -697,9 +700,9 @@ mod tests {
 
     /// All queries, and keys from two places on.
     fn everywhere() -> impl Iterator<Item = (Env, usize)> {
-        let env = |i, j, head| Env { i, j, step: 1, length: KEYS as i64, head, given: None };
-        let queries = (0..KEYS as i64).flat_map(move |i| [env(i, 0, 0), env(i, 2, 1)]);
-        queries.map(|env| (env, KEYS - env.j as usize))
+        let env = |i, j, head| Env { i, j, step: 1, length: FEW as i64, head, given: None };
+        let queries = (0..FEW as i64).flat_map(move |i| [env(i, 0, 0), env(i, 2, 1)]);
+        queries.map(|env| (env, FEW - env.j as usize))
     }
 
     #[test]
@@ -762,7 +765,7 @@ mod tests {
             for (env, keys) in everywhere() {
                 let at = |key: usize| Env { j: env.j + key as i64, ..env };
                 let by = |key: usize| if key == 1 { 0.0 } else { 0.5 + key as f64 };
-                let mut expected = vec![0.0; 8 + 3 * KEYS];
+                let mut expected = vec![0.0; 8 + 3 * FEW];
                 let add = |key: usize, sums: &mut [f64]| {
                     for one in 0..uses.len() {
                         let mut place = None;

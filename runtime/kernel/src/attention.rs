@@ -55,10 +55,15 @@ pub enum MaskKind<'a> {
         reach: &'a (dyn Fn(MaskRow) -> (Range<usize>, bool) + Sync),
         /// The rule, for keys of the range.
         rule: &'a (dyn Fn(MaskRow, &mut [bool]) + Sync),
+        /// Ranges that hold all keys of a query, where it is worth telling them: what lies between is not touched either.
+        runs: Option<&'a KeyRuns<'a>>,
     },
     /// Those at some distances before it; keys before the first and behind the last distance are not touched.
     Offsets(Offsets<'a>),
 }
+
+/// Gives the ranges of keys of a query, which may overlap.
+pub type KeyRuns<'a> = dyn Fn(MaskRow, &mut dyn FnMut(Range<usize>)) + Sync + 'a;
 
 /// Distances `query - key`; negative ones look ahead.
 #[derive(Clone, Copy, Debug)]

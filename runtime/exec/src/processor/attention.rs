@@ -15,7 +15,7 @@ use rtc_compiler::ir::types::{Dim, Elem};
 use crate::mask::{Bias, Exprs, MaskRule, mark_reading};
 use crate::node_context::NodeContext;
 use crate::pair_join::{JoinedKeys, KeyOrder, PairJoin, RowStarts};
-use crate::pair_program::{PairNumbers, PairProgram, place, value_of};
+use crate::pair_program::{KEYS, PairNumbers, PairProgram, place, value_of};
 use crate::processor::Executor;
 use crate::processor::ValueMemory;
 use crate::rows::Axis;
@@ -23,7 +23,7 @@ use crate::settings::ExecutionFault;
 use crate::storage::{Buffer, Element, List, Shared};
 use rtc_kernel::Real;
 use rtc_kernel::attention::{
-    Attention, MaskKind, MaskRow, Offsets, ProbabilityDropout, ScoreBias, Scores, SeparateGradients,
+    Attention, KeyRuns, MaskKind, MaskRow, Offsets, ProbabilityDropout, ScoreBias, Scores, SeparateGradients,
     attention_grad_with, attention_with, steps,
     talking::{self, Talking},
 };
@@ -227,9 +227,6 @@ impl<T: Element> ScoredBias<'_, T> {
     }
 }
 
-/// Keys of which a program works out so many together.
-const KEYS: usize = 256;
-
 /// About what it costs to work out a key by itself, in operations.
 const INTERPRETED: usize = 64;
 
@@ -258,7 +255,7 @@ impl<T: Element> PairNumbers<T> for RowNumbers<'_, T> {
 
 /// The range that holds the keys of a query, and whether it holds no others.
 fn range(expr: &Expr, step: i64, at: MaskRow) -> (Range<usize>, bool) {
-    let KeyReach { keys, exact } = reach(expr, &place(at, step), usize::MAX);
+    let KeyReach { keys, exact, .. } = reach(expr, &place(at, step), usize::MAX);
     (keys, exact)
 }
 
@@ -315,11 +312,9 @@ impl<'e> PairRule<'e> {
         at: MaskRow,
         holds: &mut [bool],
     ) {
-        let Some((keys, true)) = joined.and_then(|joined| joined.of(at)) else { return self.mark(values, at, holds) };
-        let before = |end: usize| keys.partition_point(|key| (*key as usize) < end);
-        holds.fill(false);
-        for key in &keys[before(at.first)..before(at.first + holds.len())] {
-            holds[*key as usize - at.first] = true;
+        match joined.and_then(|joined| joined.of(at)).filter(|found| found.is_all) {
+            Some(found) => found.mark(at.first, holds),
+            None => self.mark(values, at, holds),
         }
     }
 
@@ -344,16 +339,10 @@ impl<'e> PairRule<'e> {
             // Heads would ask one by one, and ask again for what they show.
             None if self.expr.uses(Var::Head) => return (keys, false),
             None => keys,
-            Some((found, is_all)) => match (found.first(), found.last()) {
-                (Some(first), Some(last)) => {
-                    let span = *first as usize..*last as usize + 1;
-                    if is_all {
-                        let exact = span.len() == found.len();
-                        return (span, exact);
-                    }
-                    keys.start.max(span.start)..keys.end.min(span.end)
-                }
-                _ => return (keys.start..keys.start, true),
+            Some(found) => match found.span() {
+                (span, _) if span.is_empty() => return (keys.start..keys.start, true),
+                (span, in_one) if found.is_all => return (span, in_one),
+                (span, _) => keys.start.max(span.start)..keys.end.min(span.end),
             },
         };
         let mut found = (keys.end, keys.start, 0);
@@ -540,7 +529,7 @@ impl<T: Element> Executor<T> {
             let rule = |at: MaskRow, seen: &mut [bool]| {
                 seen.iter_mut().enumerate().for_each(|(j, seen)| *seen = at.first + j < end(at));
             };
-            let mask = MaskKind::Within { reach: &reach, rule: &rule };
+            let mask = MaskKind::Within { reach: &reach, rule: &rule, runs: None };
             f(&self.memory, &with(mask), &ScoreBias::None, None);
             return Ok(());
         }
@@ -584,7 +573,7 @@ impl<T: Element> Executor<T> {
             let numbers = |row| RowNumbers { values: &read, row, bias: None };
             KeyOrder::new(rule.joins, step, rows, numbers, &self.arena)
         });
-        let joined = order.as_ref().zip(pairs).map(|(order, rule)| order.keys(rule.joins, step, rows));
+        let joined = order.as_ref().zip(pairs).map(|(order, rule)| order.keys(rule.joins, rows));
         let marked = pairs.map(|rule| {
             let read = &read;
             move |at, seen: &mut [bool]| rule.mark_joined(read, joined, at, seen)
@@ -602,8 +591,17 @@ impl<T: Element> Executor<T> {
                 None => range(expr, step, at),
             }
         });
+        let runs = joined.zip(near.as_ref()).map(|(joined, near)| {
+            move |at: MaskRow, f: &mut dyn FnMut(Range<usize>)| match joined.of(at) {
+                Some(found) => found.runs(f),
+                None => f(near(at).0),
+            }
+        });
         let both = marked.as_ref().zip(near.as_ref());
-        let mask = both.map_or(named, |(rule, reach)| MaskKind::Within { reach, rule });
+        let mask = both.map_or(named, |(rule, reach)| {
+            let runs = runs.as_ref().map(|runs| runs as &KeyRuns<'_>);
+            MaskKind::Within { reach, rule, runs }
+        });
         let Some(scored) = &scored else {
             f(&self.memory, &with(mask), &ScoreBias::None, None);
             return Ok(());

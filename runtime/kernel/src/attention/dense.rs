@@ -19,6 +19,9 @@ use crate::{Real, Write};
 /// Scores of one block of queries, in elements: half of a second-level cache for forward and backward together.
 pub(super) const SCORES: usize = 1 << 14;
 
+/// Vectors of keys between two visits that belong to both, at most.
+const GAP: usize = 1;
+
 /// Queries of one block at most.
 pub(super) const ROWS: usize = 64;
 
@@ -176,7 +179,7 @@ impl AttentionSizes<'_> {
     /// Sets the scores that no query of the block may use to minus infinity, the fill behind the last key included.
     pub(super) fn hide<T: Real>(&self, block: QueryBlock, nq: usize, bias: &ScoreBias<'_, T>, scores: &mut [T]) {
         self.add_bias(block, nq, bias, scores);
-        for (i, scores) in scores.chunks_exact_mut(block.columns.max(1)).enumerate() {
+        for (i, scores) in block.rows_mut(scores).enumerate() {
             let query = block.first + i;
             let causal = matches!(self.spec.mask, MaskKind::Causal);
             let seen = if causal { block.keys().min(query + 1) } else { block.keys() };
@@ -194,7 +197,7 @@ impl AttentionSizes<'_> {
                     }
                 }
                 MaskKind::Dense(rule) => flagged(*rule, at, &mut scores[..seen]),
-                MaskKind::Within { reach, rule } => {
+                MaskKind::Within { reach, rule, .. } => {
                     let (keys, exact) = reach(at);
                     let inside = hide_outside(&mut scores[..seen], at.first, keys);
                     if !exact {
@@ -208,7 +211,7 @@ impl AttentionSizes<'_> {
     /// Adds the bias to scores that the softmax scales.
     fn add_bias<T: Real>(&self, block: QueryBlock, nq: usize, bias: &ScoreBias<'_, T>, scores: &mut [T]) {
         let inverse = T::from_f64(1.0 / self.scale);
-        for (i, scores) in scores.chunks_exact_mut(block.columns.max(1)).enumerate() {
+        for (i, scores) in block.rows_mut(scores).enumerate() {
             let query = block.first + i;
             let scores = &mut scores[..block.keys()];
             match bias {
@@ -235,9 +238,9 @@ impl AttentionSizes<'_> {
         slopes: &mut [T],
     ) {
         let inverse = T::from_f64(1.0 / self.scale);
-        for (i, d) in d_scores.chunks_exact(block.columns.max(1)).enumerate() {
+        for (i, d) in d_scores.chunks_exact(block.stride.max(1)).enumerate() {
             let query = block.first + i;
-            let d = &d[..block.keys()];
+            let d = &d[block.column..][..block.keys()];
             match bias {
                 ScoreBias::None => return,
                 ScoreBias::ByOffset { .. } => {
@@ -265,11 +268,8 @@ impl AttentionSizes<'_> {
     ) {
         let mut holds = FLAGS.take();
         for (pairs, others) in pairs.into_iter().zip(others) {
-            others.fill(T::ZERO);
-            let columns = block.columns.max(1);
-            for (i, (pairs, others)) in
-                pairs.chunks_exact_mut(columns).zip(others.chunks_exact_mut(columns)).enumerate()
-            {
+            for (i, (pairs, others)) in block.rows_mut(pairs).zip(block.rows_mut(others)).enumerate() {
+                others.fill(T::ZERO);
                 holds.clear();
                 holds.resize(block.keys(), false);
                 rule(MaskRow { first: block.from, ..self.mask_row(block.place, block.first + i, nq) }, &mut holds);
@@ -283,14 +283,16 @@ impl AttentionSizes<'_> {
         FLAGS.set(holds);
     }
 
-    /// The dropout factors of a block of queries; ones if there is no dropout are left out.
-    pub(super) fn draw<'f, T: Real>(&self, block: QueryBlock, factors: &'f mut [T]) -> Option<&'f [T]> {
+    /// The dropout factors of a block of queries, for its visits; ones if there is no dropout are left out.
+    pub(super) fn draw<'f, T: Real>(&self, visits: &[QueryBlock], factors: &'f mut [T]) -> Option<&'f [T]> {
         let dropout = self.spec.dropout?;
-        let factors = &mut factors[..block.count * block.columns];
+        let factors = &mut factors[..visits[0].numbers()];
         let keep = Keep::new(dropout.p);
-        let key = dropout.row_keys[block.place.row].at(block.place.head as u64);
-        for (i, factors) in factors.chunks_exact_mut(block.columns.max(1)).enumerate() {
-            keep.factors(key.at((block.first + i) as u64), block.from, factors);
+        for visit in visits {
+            let key = dropout.row_keys[visit.place.row].at(visit.place.head as u64);
+            for (i, factors) in visit.rows_mut(factors).enumerate() {
+                keep.factors(key.at((visit.first + i) as u64), visit.from, factors);
+            }
         }
         Some(factors)
     }
@@ -310,7 +312,57 @@ impl AttentionSizes<'_> {
         };
         // From a whole vector on, so that columns end inside the fill behind the last key.
         let (from, visible) = (keys.start / LANES * LANES, keys.end);
-        QueryBlock { place, first, count, from, visible, columns: (visible - from).next_multiple_of(LANES) }
+        let columns = (visible - from).next_multiple_of(LANES);
+        QueryBlock { place, first, count, from, visible, columns, column: 0, stride: columns }
+    }
+
+    /// Runs `f` with the visits of a block: itself, or the parts of its keys that one of its queries sees where others lie between them.
+    /// The numbers of a visit stand in columns of their own, and no visit changes the order in which the keys of a query are added up.
+    fn with_visits(&self, block: QueryBlock, nq: usize, in_one: bool, f: impl FnOnce(&[QueryBlock])) {
+        let MaskKind::Within { runs: Some(runs), .. } = &self.spec.mask else { return f(&[block]) };
+        if in_one {
+            return f(&[block]);
+        }
+        let (mut visits, mut seen) = (VISITS.take(), FLAGS.take());
+        visits.clear();
+        seen.clear();
+        seen.resize(block.columns / LANES, false);
+        for query in block.first..block.first + block.count {
+            runs(self.mask_row(block.place, query, nq), &mut |keys| {
+                let [start, end] = [keys.start, keys.end].map(|key| key.clamp(block.from, block.visible) - block.from);
+                if start < end {
+                    seen[start / LANES..end.div_ceil(LANES)].fill(true);
+                }
+            });
+        }
+        let mut at = 0;
+        while let Some(start) = seen[at..].iter().position(|seen| *seen).map(|after| at + after) {
+            at = start + seen[start..].iter().position(|seen| !seen).unwrap_or(seen.len() - start);
+            let visible = (block.from + at * LANES).min(block.visible);
+            match visits.last_mut() {
+                // Another visit costs more than so few keys between them.
+                Some(last) if block.from + start * LANES <= last.visible + GAP * LANES => {
+                    last.columns += block.from + at * LANES - (last.from + last.columns);
+                    last.visible = visible;
+                }
+                _ => {
+                    let (from, columns) = (block.from + start * LANES, (at - start) * LANES);
+                    visits.push(QueryBlock { from, visible, columns, ..block });
+                }
+            }
+        }
+        if visits.is_empty() {
+            visits.push(QueryBlock { visible: block.from, columns: 0, ..block });
+        }
+        let stride = visits.iter().map(|visit| visit.columns).sum();
+        let mut column = 0;
+        for visit in &mut visits {
+            (visit.column, visit.stride) = (column, stride);
+            column += visit.columns;
+        }
+        FLAGS.set(seen);
+        f(&visits);
+        VISITS.set(visits);
     }
 }
 
@@ -353,6 +405,9 @@ pub(super) struct QueryBlock {
     visible: usize,
     /// The keys from one to the other, filled up to whole vectors: the width of the scores.
     pub(super) columns: usize,
+    /// The first of its columns among those of all visits of the queries, and how many all have.
+    column: usize,
+    stride: usize,
 }
 
 impl QueryBlock {
@@ -366,9 +421,35 @@ impl QueryBlock {
         self.place.head
     }
 
-    /// How many scores it has.
+    /// How many scores it has, with those of the other visits of its queries.
     pub(super) fn numbers(&self) -> usize {
-        self.count * self.columns
+        self.count * self.stride
+    }
+
+    /// Its numbers of every query.
+    fn rows_mut<T>(self, scores: &mut [T]) -> impl Iterator<Item = &mut [T]> {
+        scores.chunks_exact_mut(self.stride.max(1)).map(move |row| &mut row[self.column..][..self.columns])
+    }
+
+    /// Its part of `scores = x keys`, where the keys are transposed and `width` apart.
+    fn products<T: Real>(self, scores: &mut [T], x: LeftOperand<'_, T>, keys: &[T], (width, e): (usize, usize)) {
+        let (scores, keys) = (&mut scores[self.column..], RightOperand::new(&keys[self.from..], width));
+        product(scores, self.stride, x, keys, self.count, e, self.columns, Write::Replace);
+    }
+
+    /// `sums = scores values`, of its queries, to which all visits add in their order.
+    fn sums<T: Real>(self, sums: &mut [T], scores: &[T], values: &[T], padded: usize) {
+        let along = LeftOperand::new(&scores[self.column..], self.stride, 1);
+        let values = RightOperand::new(&values[self.from * padded..], padded);
+        let write = if self.column == 0 { Write::Replace } else { Write::Add };
+        product(sums, padded, along, values, self.count, self.keys(), padded, write);
+    }
+
+    /// `sums += scores^T of_queries`, of its keys.
+    fn sums_of_keys<T: Real>(self, sums: &mut [T], scores: &[T], of_queries: RightOperand<'_, T>, padded: usize) {
+        let (sums, across) =
+            (&mut sums[self.from * padded..], LeftOperand::new(&scores[self.column..], 1, self.stride));
+        product(sums, padded, across, of_queries, self.keys(), self.count, padded, Write::Add);
     }
 
     /// The same queries and keys of another head.
@@ -379,13 +460,15 @@ impl QueryBlock {
     /// The same queries with the keys of both.
     pub(super) fn joined(self, other: Self) -> Self {
         let (from, visible) = (self.from.min(other.from), self.visible.max(other.visible));
-        Self { from, visible, columns: (visible - from).next_multiple_of(LANES), ..self }
+        let columns = (visible - from).next_multiple_of(LANES);
+        Self { from, visible, columns, stride: columns, ..self }
     }
 }
 
 thread_local! {
-    /// Flags of one query of a dense mask.
+    /// Flags of one query of a dense mask, or of the vectors of keys of a block.
     static FLAGS: RefCell<Vec<bool>> = const { RefCell::new(Vec::new()) };
+    static VISITS: RefCell<Vec<QueryBlock>> = const { RefCell::new(Vec::new()) };
 }
 
 /// Asks for the cache line of `x[at]`, if there is one, ahead of its use: heads are read one after the other, and lines so far
@@ -502,31 +585,27 @@ pub(super) unsafe fn forward<T: Real>(
         }
         for first in (0..nq).step_by(rows.max(1)) {
             let block = shape.block(place, first, rows, nq, nk);
-            let QueryBlock { count, columns, from, .. } = block;
-            let scores = &mut scores[..count * columns];
-            let queries = LeftOperand::new(&q_copy[first * padded..], padded, 1);
-            product(
-                scores,
-                columns,
-                queries,
-                RightOperand::new(&keys[from..], width),
-                count,
-                e,
-                columns,
-                Write::Replace,
-            );
-            if let Some((_, turned)) = &mut relative {
-                turned.add(shape, block, scores);
-            }
-            if let Some(cap) = cap {
-                cap.apply(scores, &mut []);
-            }
-            shape.hide(block, nq, &add.bias, scores);
-            softmax(scores, columns, scale, shape.draw(block, factors));
-            let (along, values) =
-                (LeftOperand::new(scores, columns, 1), RightOperand::new(&v_copy[from * padded..], padded));
-            let sums = &mut sums[first * padded..];
-            product(sums, padded, along, values, count, block.keys(), padded, Write::Replace);
+            shape.with_visits(block, nq, relative.is_some(), |visits| {
+                let (count, stride) = (block.count, visits[0].stride);
+                let scores = &mut scores[..count * stride];
+                let queries = LeftOperand::new(&q_copy[first * padded..], padded, 1);
+                for visit in visits {
+                    visit.products(scores, queries, keys, (width, e));
+                }
+                if let Some((_, turned)) = &mut relative {
+                    turned.add(shape, block, scores);
+                }
+                if let Some(cap) = cap {
+                    cap.apply(scores, &mut []);
+                }
+                for visit in visits {
+                    shape.hide(*visit, nq, &add.bias, scores);
+                }
+                softmax(scores, stride, scale, shape.draw(visits, factors));
+                for visit in visits {
+                    visit.sums(&mut sums[first * padded..], scores, v_copy, padded);
+                }
+            });
         }
         // SAFETY: the caller's promise.
         unsafe { shape.scatter(sums, out, of_queries) };
@@ -576,73 +655,53 @@ pub(super) unsafe fn backward<T: Real>(
         }
         for first in (0..nq).step_by(rows.max(1)) {
             let block = shape.block(place, first, rows, nq, nk);
-            let QueryBlock { count, columns, from, .. } = block;
-            let (seen, at, behind) = (block.keys(), first * padded, from * padded);
-            let (scores, d_scores) = (&mut scores[..count * columns], &mut d_scores[..count * columns]);
-            let derivatives = capped.len().min(scores.len());
-            let capped = &mut capped[..derivatives];
-            let queries = LeftOperand::new(&q[at..], padded, 1);
-            product(
-                scores,
-                columns,
-                queries,
-                RightOperand::new(&keys[from..], width),
-                count,
-                e,
-                columns,
-                Write::Replace,
-            );
-            if let Some((_, turned)) = &mut relative {
-                turned.add(shape, block, scores);
-            }
-            let upstream = LeftOperand::new(&dout[at..], padded, 1);
-            product(
-                d_scores,
-                columns,
-                upstream,
-                RightOperand::new(&values[from..], width),
-                count,
-                e,
-                columns,
-                Write::Replace,
-            );
-            if let Some(cap) = cap {
-                cap.apply(scores, capped);
-            }
-            shape.hide(block, nq, &add.bias, scores);
-            softmax(scores, columns, scale, None);
-            softmax_grad(scores, d_scores, columns, scale, shape.draw(block, factors));
-            shape.bias_grad(block, nq, &add.bias, d_scores, slopes);
-            if cap.is_some() {
-                multiply(d_scores, capped);
-            }
-            let along = LeftOperand::new(d_scores, columns, 1);
-            let own = RightOperand::new(&k[behind..], padded);
-            product(&mut dq[at..], padded, along, own, count, seen, padded, Write::Replace);
-            if let Some((r, turned)) = &mut relative {
-                turned.back(shape, r, block, d_scores, &mut dq[at..], more_slopes);
-            }
-            let (queries, upstream) = (RightOperand::new(&q[at..], padded), RightOperand::new(&dout[at..], padded));
-            let sum_up = |sums: &mut [T], pairs: &[T], of: RightOperand<'_, T>| {
-                product(
-                    &mut sums[behind..],
-                    padded,
-                    LeftOperand::new(pairs, 1, columns),
-                    of,
-                    seen,
-                    count,
-                    padded,
-                    Write::Add,
-                );
-            };
-            if let Some((rule, _)) = apart {
-                let others = [&mut other_scores[..count * columns], &mut other_d[..count * columns]];
-                shape.part(block, nq, *rule, [scores, d_scores], others);
-                sum_up(other_dv, &other_scores[..count * columns], upstream);
-                sum_up(other_dk, &other_d[..count * columns], queries);
-            }
-            sum_up(dv, scores, upstream);
-            sum_up(dk, d_scores, queries);
+            shape.with_visits(block, nq, relative.is_some(), |visits| {
+                let (at, stride) = (first * padded, visits[0].stride);
+                let numbers = block.count * stride;
+                let (scores, d_scores) = (&mut scores[..numbers], &mut d_scores[..numbers]);
+                let derivatives = capped.len().min(numbers);
+                let capped = &mut capped[..derivatives];
+                let [queries, upstream] = [&*q, &*dout].map(|x| LeftOperand::new(&x[at..], padded, 1));
+                for visit in visits {
+                    visit.products(scores, queries, keys, (width, e));
+                    visit.products(d_scores, upstream, values, (width, e));
+                }
+                if let Some((_, turned)) = &mut relative {
+                    turned.add(shape, block, scores);
+                }
+                if let Some(cap) = cap {
+                    cap.apply(scores, capped);
+                }
+                for visit in visits {
+                    shape.hide(*visit, nq, &add.bias, scores);
+                }
+                softmax(scores, stride, scale, None);
+                softmax_grad(scores, d_scores, stride, scale, shape.draw(visits, factors));
+                for visit in visits {
+                    shape.bias_grad(*visit, nq, &add.bias, d_scores, slopes);
+                }
+                if cap.is_some() {
+                    multiply(d_scores, capped);
+                }
+                for visit in visits {
+                    visit.sums(&mut dq[at..], d_scores, k, padded);
+                }
+                if let Some((r, turned)) = &mut relative {
+                    turned.back(shape, r, block, d_scores, &mut dq[at..], more_slopes);
+                }
+                let [queries, upstream] = [&*q, &*dout].map(|x| RightOperand::new(&x[at..], padded));
+                for visit in visits {
+                    if let Some((rule, _)) = apart {
+                        let [scores, d_scores] = [&mut *scores, &mut *d_scores];
+                        let [others, other_d] = [&mut other_scores[..numbers], &mut other_d[..numbers]];
+                        shape.part(*visit, nq, *rule, [scores, d_scores], [others, other_d]);
+                        visit.sums_of_keys(other_dv, others, upstream, padded);
+                        visit.sums_of_keys(other_dk, other_d, queries, padded);
+                    }
+                    visit.sums_of_keys(dv, scores, upstream, padded);
+                    visit.sums_of_keys(dk, d_scores, queries, padded);
+                }
+            });
         }
         if let Some((r, turned)) = &relative {
             turned.finish(shape, r, more_slopes);

@@ -48,7 +48,7 @@ pub fn by_position<R>(spec: &Attention<'_>, steps: usize, run: impl FnOnce(&Atte
     };
     match mask {
         MaskKind::All => run(spec),
-        _ => run(&Attention { mask: MaskKind::Within { reach: &reach, rule: &rule }, ..*spec }),
+        _ => run(&Attention { mask: MaskKind::Within { reach: &reach, rule: &rule, runs: None }, ..*spec }),
     }
 }
 

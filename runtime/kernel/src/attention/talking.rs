@@ -220,7 +220,7 @@ impl<'s, T: Real> MixedHeads<'s, T> {
         for head in 0..heads {
             let mixed = &mut self.mixed[of(head, block)];
             hide_as(&self.own[of(head, block)], mixed, T::NEG_INFINITY);
-            let factors = if dropped { shape.draw(block.of_head(head), self.factors) } else { None };
+            let factors = if dropped { shape.draw(&[block.of_head(head)], self.factors) } else { None };
             softmax(mixed, block.columns, scale, factors);
         }
     }
@@ -481,7 +481,7 @@ unsafe fn backward<T: Real>(
             mixed.probabilities(shape, talking, block, false);
             mix(d_weights, talking.probabilities, heads, len, MixDirection::Back, d_mixed);
             for head in 0..heads {
-                let factors = shape.draw(block.of_head(head), mixed.factors);
+                let factors = shape.draw(&[block.of_head(head)], mixed.factors);
                 let (p, d) = (&mut mixed.mixed[of(head, block)], &mut d_mixed[of(head, block)]);
                 softmax_grad(p, d, columns, scale, factors);
             }

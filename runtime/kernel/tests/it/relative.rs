@@ -96,7 +96,7 @@ fn scores_are_as_defined() {
     close(&inputs.run(MaskKind::All), &inputs.defined(|_, _| true), 1e-12);
     close(&inputs.run(MaskKind::Causal), &inputs.defined(|i, j| j <= i), 1e-12);
     let reach = |at: MaskRow| (at.query.saturating_sub(19)..at.query + 1, true);
-    let within = MaskKind::Within { reach: &reach, rule: &near };
+    let within = MaskKind::Within { reach: &reach, rule: &near, runs: None };
     close(&inputs.run(within), &inputs.defined(|i, j| j <= i && i - j < 20), 1e-12);
     close(&inputs.run(MaskKind::Dense(&near)), &inputs.defined(|i, j| j <= i && i - j < 20), 1e-12);
     close(&inputs.run(MaskKind::Offsets(FAR)), &inputs.defined(|i, j| i == j || i == j + 17), 1e-12);

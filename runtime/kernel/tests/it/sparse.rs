@@ -2,14 +2,24 @@
 
 use rtc_base::rng::Key;
 use rtc_kernel::attention::{
-    Attention, MaskKind, MaskRow, Offsets, ProbabilityDropout, Relative, ScoreBias, Scores, attention_grad_with,
-    attention_with,
+    Attention, KeyRule, MaskKind, MaskRow, Offsets, ProbabilityDropout, Relative, ScoreBias, Scores, SeparateGradients,
+    attention_grad_with, attention_with,
 };
 
 use crate::support::{close, numbers, offsets};
 
 /// Output, gradients of queries, keys and values, and those of what is in the scores besides, summed over the rows.
 fn run(spec: &Attention<'_>, scores: Scores<'_, f64>, lengths: &[usize]) -> Vec<Vec<f64>> {
+    run_apart(spec, scores, lengths, None)
+}
+
+/// As [`run`], and the gradients of keys and values that go apart, if any do.
+fn run_apart(
+    spec: &Attention<'_>,
+    scores: Scores<'_, f64>,
+    lengths: &[usize],
+    rule: Option<&KeyRule<'_>>,
+) -> Vec<Vec<f64>> {
     let at = offsets(lengths);
     let [len, shared] = [spec.heads, spec.key_heads].map(|heads| at[lengths.len()] * heads * spec.head_width);
     let [q, k, v, dout] =
@@ -18,12 +28,14 @@ fn run(spec: &Attention<'_>, scores: Scores<'_, f64>, lengths: &[usize]) -> Vec<
     attention_with(spec, &scores, [&q, &k, &v], &at, &at, &mut out);
     let width = spec.heads * scores.gradients(spec.head_width);
     let mut partial = vec![7.0; lengths.len() * width];
-    attention_grad_with(spec, &scores, [&q, &k, &v, &dout], &at, &at, [&mut dq, &mut dk, &mut dv], None, &mut partial);
+    let [mut other_k, mut other_v] = [7.0; 2].map(|x| vec![x; if rule.is_some() { shared } else { 0 }]);
+    let apart = rule.map(|rule| SeparateGradients { rule, grads: [&mut other_k, &mut other_v] });
+    attention_grad_with(spec, &scores, [&q, &k, &v, &dout], &at, &at, [&mut dq, &mut dk, &mut dv], apart, &mut partial);
     let mut slopes = vec![0.0; width];
     for part in partial.chunks(width.max(1)) {
         slopes.iter_mut().zip(part).for_each(|(sum, x)| *sum += x);
     }
-    vec![out, dq, dk, dv, slopes]
+    vec![out, dq, dk, dv, slopes, other_k, other_v]
 }
 
 #[test]
@@ -58,7 +70,7 @@ fn random_distances_give_what_a_dense_mask_gives() {
             let inside = |key: isize| usize::try_from(key).unwrap_or(0);
             (inside(at.query as isize - list[list.len() - 1])..inside(at.query as isize - first + 1), false)
         };
-        let within = with(MaskKind::Within { reach: &reach, rule: &sees });
+        let within = with(MaskKind::Within { reach: &reach, rule: &sees, runs: None });
         let bias = ScoreBias::ByOffset { values: &values, first, span };
         let [u, v] = ["u", "v of positions"].map(|name| numbers(name, 22));
         // Distances from 39 down to -39.
@@ -75,6 +87,46 @@ fn random_distances_give_what_a_dense_mask_gives() {
             // Keys that nobody sees leave no trace at all.
             assert_eq!(run(&blocks, scores, &lengths), expected);
             assert_eq!(run(&within, scores, &lengths), expected);
+        }
+    }
+}
+
+/// The first keys, two stretches that neighbouring queries choose together, and the last keys.
+#[test]
+fn visits_leave_the_bits_of_a_dense_mask() {
+    let lengths = [300, 1, 130, 47];
+    let keys: Vec<Key> = (0..lengths.len() as u64).map(|row| Key::new(3).at(row)).collect();
+    let slopes = numbers("bias", 2 * 599);
+    for case in 0..8_u64 {
+        let ranges = |at: MaskRow| {
+            let own = Key::new(17).at(case).at(at.row as u64).at(at.query as u64 / 9);
+            let chosen = |n| {
+                let first = own.below(n, at.query as u64 + 1) as usize;
+                first..(first + 1 + own.below(n + 2, 30) as usize).min(at.query + 1)
+            };
+            let last = at.query.saturating_sub(5)..at.query + 1;
+            let blind = case % 2 == 1 && at.query % 90 < 20;
+            if blind { [0, 1, 2, 3].map(|_| 0..0) } else { [0..2.min(at.query + 1), chosen(0), chosen(1), last] }
+        };
+        let sees = |at: MaskRow, flags: &mut [bool]| {
+            for (key, flag) in (at.first..).zip(flags) {
+                *flag = ranges(at).iter().any(|range| range.contains(&key));
+            }
+        };
+        let reach = |at: MaskRow| (0..at.query + 1, false);
+        let runs = |at: MaskRow, f: &mut dyn FnMut(std::ops::Range<usize>)| ranges(at).into_iter().for_each(f);
+        let dropout = (case % 4 < 2).then_some(ProbabilityDropout { p: 0.3, row_keys: &keys });
+        let softcap = (case % 3 == 0).then_some(0.6);
+        let with = |mask| Attention { key_heads: 1, scale: 0.3, softcap, dropout, ..Attention::new(2, 11, mask) };
+        let dense = with(MaskKind::Dense(&sees));
+        let visited = with(MaskKind::Within { reach: &reach, rule: &sees, runs: Some(&runs) });
+        let stop = |at: MaskRow, holds: &mut [bool]| {
+            (at.first..).zip(holds).for_each(|(key, holds)| *holds = key + 7 < at.query);
+        };
+        let bias = ScoreBias::ByOffset { values: &slopes, first: -299, span: 599 };
+        for (bias, rule) in [(ScoreBias::None, None), (bias, Some(&stop as &KeyRule<'_>))] {
+            let scores = Scores { bias, relative: None };
+            assert_eq!(run_apart(&visited, scores, &lengths, rule), run_apart(&dense, scores, &lengths, rule));
         }
     }
 }

@@ -52,7 +52,7 @@ fn every_position_has_the_keys_of_all_steps() {
         (MaskKind::Offsets(Offsets { list: &[-1, 0, 1], seen: &window, few: false }), &|i, j| i.abs_diff(j) <= 1),
         (MaskKind::Offsets(Offsets { list: &[0, 2], seen: &hops, few: true }), &|i, j| i == j || i == j + 2),
         (MaskKind::Dense(&rule), &|i, j| j % 3 != i % 3),
-        (MaskKind::Within { reach: &near, rule: &rule }, &|i, j| j % 3 != i % 3),
+        (MaskKind::Within { reach: &near, rule: &rule, runs: None }, &|i, j| j % 3 != i % 3),
     ];
     for steps in [1, 2, 5] {
         let q = numbers("q", at[4] * width);
