@@ -427,10 +427,6 @@ fn loss(b: B<'_>, op: Op, node: &Node, dy: Value) -> Out {
 }
 
 rules! {
-    /// `(softmax - one hot) weight / sum of weights`.
-    cross_entropy(b, node, dy) => loss(b, Op::CrossEntropyGrad, node, dy);
-    /// `(sigmoid - label) weight / sum of weights`.
-    binary_cross_entropy(b, node, dy) => loss(b, Op::BinaryCrossEntropyGrad, node, dy);
     /// `(p - one hot) dy`, times the slope of the logarithm of `g(a)` where the probabilities are proportional to it.
     cross_entropy_each(b, node, dy) => loss(b, Op::CrossEntropyEachGrad, node, dy);
     /// `(sigmoid - label) dy`.

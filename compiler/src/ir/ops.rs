@@ -403,13 +403,9 @@ ops! {
     /// True for a row with more than one position on the second axis.
     LongerThanOne = "longer_than_one" (x: any) {} => any, none, free, Pool;
 
-    /// Mean over the items of `log sum exp(logits) - logits[label]`, weighted when `weights` are given.
-    CrossEntropy = "cross_entropy" (logits, labels: index; weights) {} => cross_entropy, cross_entropy, transcendental, Rows [Exact];
-    /// Mean binary cross entropy of one logit per item with labels 0 and 1, weighted when `weights` are given.
-    BinaryCrossEntropy = "binary_cross_entropy" (logits, labels: index; weights) {} => binary_cross_entropy, binary_cross_entropy, transcendental, Rows [Exact];
     /// Mean of all elements, weighted when `weights` are given, which have no gradient. An element of weight 0 is left out even if it is not finite; without any weight the mean is 0.
     Average = "average" (x; weights) {} => average, average, elementwise, Rows [Exact];
-    /// The cross entropy of every label: `-log p(label)`, where the logits of a unit stand for probabilities of classes by `kind`. With the `weights` of its units its `average` is that of `cross_entropy`.
+    /// The cross entropy of every label: `-log p(label)`, where the logits of a unit stand for probabilities of classes by `kind`. Its `average`, by the `weights` of its units if they have any, is the loss of a task.
     CrossEntropyEach = "cross_entropy_each" (logits, labels: index) {PROBABILITIES?} => of_labels, cross_entropy_each, transcendental, Units [Exact];
     /// The binary cross entropy of every label, 0 or 1, from one logit for each.
     BinaryCrossEntropyEach = "binary_cross_entropy_each" (logits, labels: index) {} => of_binary_labels, binary_cross_entropy_each, transcendental, Units [Exact];
@@ -489,10 +485,6 @@ ops! {
     SoftmaxGrad = "softmax_grad" (y, dy) {} => softmax_grad, none, elementwise, Backward [Lengthwise] by_unit [] [];
     /// Gradient of `pair`.
     PairGrad = "pair_grad" (dy, x) {} => pair_grad, none, elementwise, Backward;
-    /// Gradient of `cross_entropy` for the logits.
-    CrossEntropyGrad = "cross_entropy_grad" (dy, logits, labels: index; weights) {} => cross_entropy_grad, none, transcendental, Backward;
-    /// Gradient of `binary_cross_entropy` for the logits.
-    BinaryCrossEntropyGrad = "binary_cross_entropy_grad" (dy, logits, labels: index; weights) {} => binary_cross_entropy_grad, none, transcendental, Backward;
     /// Gradient of `cross_entropy_each` for the logits.
     CrossEntropyEachGrad = "cross_entropy_each_grad" (dy, logits, labels: index) {PROBABILITIES?} => of_labels_grad, none, transcendental, Backward;
     /// Gradient of `binary_cross_entropy_each` for the logits.

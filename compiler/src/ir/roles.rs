@@ -44,7 +44,7 @@ fn readers<'g>(graph: &'g Graph, name: &str) -> impl Iterator<Item = &'g Node> +
 fn known_ids(graph: &Graph, name: &str) -> Option<usize> {
     let known = readers(graph, name).filter_map(|node| match node.op {
         Op::Embed => graph.ty(node.operands[1]).dims().iter().rev().nth(1)?.fixed(),
-        Op::CrossEntropy | Op::CrossEntropyEach => graph.ty(node.operands[0]).dims().last()?.fixed(),
+        Op::CrossEntropyEach => graph.ty(node.operands[0]).dims().last()?.fixed(),
         _ => None,
     });
     known.min()

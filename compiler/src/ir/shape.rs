@@ -377,33 +377,6 @@ pub fn average_grad(s: &Signature<'_>) -> Result<Vec<Type>, String> {
     for_first(s, average)
 }
 
-/// A scalar of labels that have their logits, and weights where there are some.
-fn loss(s: &Signature<'_>, fits: bool) -> Result<Vec<Type>, String> {
-    let of_labels = labelled(s, fits)?;
-    s.demand(s.operands.get(2).is_none_or(|weights| *weights == of_labels[0]))?;
-    Ok(vec![Type::real([])])
-}
-
-/// A scalar, from logits of classes.
-pub fn cross_entropy(s: &Signature<'_>) -> Result<Vec<Type>, String> {
-    loss(s, are_classes(s))
-}
-
-/// As [`cross_entropy`], for the logits.
-pub fn cross_entropy_grad(s: &Signature<'_>) -> Result<Vec<Type>, String> {
-    for_first(s, cross_entropy)
-}
-
-/// A scalar, from one logit for each label.
-pub fn binary_cross_entropy(s: &Signature<'_>) -> Result<Vec<Type>, String> {
-    loss(s, is_binary(s))
-}
-
-/// As [`binary_cross_entropy`], for the logits.
-pub fn binary_cross_entropy_grad(s: &Signature<'_>) -> Result<Vec<Type>, String> {
-    for_first(s, binary_cross_entropy)
-}
-
 /// Whether there are logits of classes for every label.
 fn are_classes(s: &Signature<'_>) -> bool {
     matches!(s.dims(0).split_last(), Some((last, units)) if are_channels(last) && !units.is_empty() && units == s.dims(1))

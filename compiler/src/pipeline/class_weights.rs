@@ -81,7 +81,7 @@ fn means(graph: &Graph, loss: Value) -> Result<Vec<NodeId>, WeightFault> {
         let node = graph.producer(value).map(|id| (id, graph.node(id)));
         match node {
             Some((_, node)) if node.op == Op::Map => open.extend(&node.operands),
-            Some((id, node)) if matches!(node.op, Op::CrossEntropy | Op::BinaryCrossEntropy | Op::Average) => {
+            Some((id, node)) if node.op == Op::Average => {
                 if !found.contains(&id) {
                     found.push(id);
                 }
@@ -100,25 +100,23 @@ fn means(graph: &Graph, loss: Value) -> Result<Vec<NodeId>, WeightFault> {
 /// much as its answers weigh in the whole update, while its share of the update stays that of its answers.
 fn weigh(graph: &mut Graph, mean: NodeId, answers: &[Dim]) -> Result<(), WeightFault> {
     let node = graph.node(mean).clone();
-    // Labels of a cross entropy, numbers of an average; then the answers that count, where some do not.
-    let of = if node.op == Op::Average { 0 } else { 1 };
-    let axes = graph.ty(node.operands[of]).dims();
+    let axes = graph.ty(node.operands[0]).dims();
     if axes != answers {
         let what = if axes.len() < answers.len() { "one number for several answers" } else { "no number of an answer" };
         return Err(WeightFault::Model(format!(
             "a loss of the model, or its `label_smoothing`, is {what}, and a weight belongs to one: leave one of the two out"
         )));
     }
-    let counted = node.operands.get(of + 1).copied();
+    // The answers that count, where some do not.
+    let counted = node.operands.get(1).copied();
     let weights = batch_input(graph, CLASS_WEIGHTS, Type::real(answers.to_vec()))?;
     let of_weights = [weights].into_iter().chain(counted).collect();
-    let of_answers = node.operands[..=of].iter().copied().chain([weights]).collect();
     let mut before = |op: Op, operands: Vec<Value>, attrs: Attrs| {
         let new = NewNode { op, operands, attrs, types: vec![], body: None, label: node.label.clone() };
         graph.insert_before(mean, new).map(|id| graph.node(id).results[0])
     };
     let share = before(Op::Average, of_weights, Attrs::new())?;
-    let weighted = before(node.op, of_answers, node.attrs.clone())?;
+    let weighted = before(Op::Average, vec![node.operands[0], weights], Attrs::new())?;
     let (operands, attrs) = pointwise::map(&[Pointwise::Mul.of_operands()], &[weighted, share]);
     let product = before(Op::Map, operands, attrs)?;
     graph.replace_uses(node.results[0], product);

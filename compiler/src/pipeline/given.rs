@@ -187,7 +187,7 @@ impl<'g> Judge<'g> {
                     let message = format!("the only input of a model is `tokens`, {tokens}: this is no forward graph");
                     found.push(self.problem(id, message));
                 }
-                Op::CrossEntropy | Op::BinaryCrossEntropy | Op::Accumulate | Op::Save => found.push(self.trained(id)),
+                Op::Accumulate | Op::Save => found.push(self.trained(id)),
                 op if op.def().dependence == Dependence::Backward => found.push(self.trained(id)),
                 Op::Param if !is_start(node.get(attribute::INIT)) => {
                     let message = format!(

@@ -226,8 +226,6 @@ impl<T: Element> DeviceExecutor<T> {
                 self.per_row(&c, "longer_than_one", &[], &[axis.offsets.arg()]);
             }
 
-            Op::CrossEntropy | Op::BinaryCrossEntropy => self.loss(&c),
-            Op::CrossEntropyGrad | Op::BinaryCrossEntropyGrad => self.loss_grad(&c),
             Op::CrossEntropyEach => {
                 let kind = self.classes(&c, 0)?;
                 self.of_labels(&c, "cross_entropy_each", DevicePool::each_warp, &kind);
@@ -505,41 +503,6 @@ impl<T: Element> DeviceExecutor<T> {
     /// The sum of the weights of some items.
     fn total(&self, weights: Option<&DeviceArray>, items: usize) -> DeviceArray {
         weights.map_or_else(|| self.pool.upload(&[items as f64]), |weights| self.pool.sum(weights, false))
-    }
-
-    fn loss(&mut self, c: &DeviceNodeContext<'_>) {
-        let (logits, labels) = (self.real(c.operand(0)), self.index(c.operand(1)));
-        let weights = c.node.operands.get(2).map(|w| self.real(*w));
-        let items = labels.host.len();
-        let losses = self.pool.take::<f64>(items);
-        let labels = labels.array(&self.pool).arg();
-        let mut args = vec![logits.arg(), labels, address(weights.as_ref()), losses.arg()];
-        let binary = c.node.op == Op::BinaryCrossEntropy;
-        args.extend((!binary).then(|| int(logits.len() / items.max(1))));
-        args.push(whole(items));
-        match binary {
-            true => self.pool.each("binary_cross_entropy", items, &args),
-            false => self.pool.each_warp("cross_entropy", items, &args),
-        }
-        let (sum, total) = (self.pool.sum_doubles(&losses), self.total(weights.as_ref(), items));
-        self.ratio(c, &sum, &total);
-    }
-
-    fn loss_grad(&mut self, c: &DeviceNodeContext<'_>) {
-        let (upstream, logits, labels) = (self.real(c.operand(0)), self.real(c.operand(1)), self.index(c.operand(2)));
-        let weights = c.node.operands.get(3).map(|w| self.real(*w));
-        let items = labels.host.len();
-        let (total, d) = (self.total(weights.as_ref(), items), self.fresh(c, 0));
-        let labels = labels.array(&self.pool).arg();
-        let mut args = vec![upstream.arg(), logits.arg(), labels, address(weights.as_ref()), total.arg(), d.arg()];
-        let binary = c.node.op == Op::BinaryCrossEntropyGrad;
-        args.extend((!binary).then(|| int(logits.len() / items.max(1))));
-        args.push(whole(items));
-        match binary {
-            true => self.pool.each("binary_cross_entropy_grad", items, &args),
-            false => self.pool.each_warp("cross_entropy_grad", items, &args),
-        }
-        self.put(c, 0, d);
     }
 
     fn average(&mut self, c: &DeviceNodeContext<'_>) {

@@ -27,25 +27,8 @@ impl LossSum {
 }
 
 /// The sum of the weights: their number, if every weight is 1.
-pub fn weight_sum<T: Real>(weights: Option<&[T]>, items: usize) -> f64 {
+fn weight_sum<T: Real>(weights: Option<&[T]>, items: usize) -> f64 {
     weights.map_or(items as f64, |weights| weights.iter().map(|w| w.to_f64()).sum())
-}
-
-/// The cross-entropy of `softmax(logits[m, c])` with the classes `labels[m]`: minus log of the right probability.
-pub fn cross_entropy<T: Real>(logits: &[T], labels: &[u32], weights: Option<&[T]>) -> LossSum {
-    let m = labels.len();
-    let c = classes(logits, m);
-    let sum = sum_scalars(m.div_ceil(ITEMS), logits.len() * 4, |i| {
-        T::with_scratch(c, |exps| {
-            let losses = block(i, ITEMS, m).map(|item| {
-                let loss =
-                    of_classes(Probabilities::Softmax, &logits[item * c..(item + 1) * c], labels[item] as usize, exps);
-                weighted(loss, weights, item)
-            });
-            losses.sum()
-        })
-    });
-    LossSum { sum, weight: weight_sum(weights, m) }
 }
 
 /// The cross entropy of one item, with room for as many numbers as it has logits.
@@ -161,60 +144,21 @@ pub fn right<T: Real>(logits: &[T], labels: &[u32], y: &mut [T]) {
     }
 }
 
-/// The weighted sum of some numbers, in the blocks and the order of the losses.
-pub fn weighted_sum<T: Real>(x: &[T], weights: &[T]) -> LossSum {
+/// The sum of some numbers, times their weights if they have any; block by block, in double precision.
+pub fn weighted_sum<T: Real>(x: &[T], weights: Option<&[T]>) -> LossSum {
     let m = x.len();
-    debug_assert_eq!(weights.len(), m);
-    let sum = sum_scalars(m.div_ceil(ITEMS), m, |i| {
-        let numbers = block(i, ITEMS, m).map(|item| weighted(x[item], Some(weights), item));
-        numbers.sum()
-    });
-    LossSum { sum, weight: weight_sum(Some(weights), m) }
+    debug_assert!(weights.is_none_or(|weights| weights.len() == m));
+    let sum =
+        sum_scalars(m.div_ceil(ITEMS), m, |i| block(i, ITEMS, m).map(|item| weighted(x[item], weights, item)).sum());
+    LossSum { sum, weight: weight_sum(weights, m) }
 }
 
 /// `dx = upstream weight / sum of weights`: the gradient of the mean of [`weighted_sum`].
-pub fn weighted_mean_grad<T: Real>(weights: &[T], upstream: f64, dx: &mut [T]) {
-    let total = weight_sum(Some(weights), weights.len());
+pub fn weighted_mean_grad<T: Real>(weights: Option<&[T]>, upstream: f64, dx: &mut [T]) {
+    let total = weight_sum(weights, dx.len());
     for (item, d) in dx.iter_mut().enumerate() {
-        *d = share(Some(weights), item, total, upstream);
+        *d = share(weights, item, total, upstream);
     }
-}
-
-/// `dlogits = upstream w (softmax(logits) - onehot(label)) / weight_sum`: the gradient of the mean of
-/// [`cross_entropy`], for the total weight that the mean divides by.
-pub fn cross_entropy_grad<T: Real>(
-    logits: &[T],
-    labels: &[u32],
-    weights: Option<&[T]>,
-    weight_sum: f64,
-    upstream: f64,
-    dlogits: &mut [T],
-) {
-    let m = labels.len();
-    let c = classes(logits, m);
-    debug_assert_eq!(dlogits.len(), logits.len());
-    let out = DisjointSlice::new(dlogits);
-    each(m.div_ceil(ITEMS), logits.len() * 4, |i| {
-        for item in block(i, ITEMS, m) {
-            // SAFETY: items are disjoint.
-            let d = unsafe { out.part(item * c..(item + 1) * c) };
-            let (_, sum) = exponentials(&logits[item * c..(item + 1) * c], d);
-            let share = share(weights, item, weight_sum, upstream);
-            let factor = share / sum;
-            vectorised!(d.iter_mut().for_each(|d| *d *= factor));
-            d[labels[item] as usize] -= share;
-        }
-    });
-}
-
-/// The binary cross-entropy of `sigmoid(logits[m])` with `labels[m]` (0 or 1): `log(1 + exp(-z))` of the right side.
-pub fn binary_cross_entropy<T: Real>(logits: &[T], labels: &[u32], weights: Option<&[T]>) -> LossSum {
-    let m = labels.len();
-    debug_assert_eq!(logits.len(), m);
-    let sum = sum_scalars(m.div_ceil(ITEMS), m * 16, |i| {
-        block(i, ITEMS, m).map(|item| weighted(of_logit(logits[item], labels[item]), weights, item)).sum()
-    });
-    LossSum { sum, weight: weight_sum(weights, m) }
 }
 
 /// The binary cross entropy of one logit.
@@ -222,23 +166,6 @@ fn of_logit<T: Real>(logit: T, label: u32) -> T {
     let z = if label == 0 { logit } else { -logit };
     // `or_larger` gives 0 for NaN, but the first term is NaN then.
     (T::ONE + (-z.abs()).exp()).ln() + z.or_larger(T::ZERO)
-}
-
-/// `dlogits = upstream w (sigmoid(logits) - label) / weight_sum`: the gradient of the mean of
-/// [`binary_cross_entropy`].
-pub fn binary_cross_entropy_grad<T: Real>(
-    logits: &[T],
-    labels: &[u32],
-    weights: Option<&[T]>,
-    weight_sum: f64,
-    upstream: f64,
-    dlogits: &mut [T],
-) {
-    debug_assert!(logits.len() == labels.len() && dlogits.len() == logits.len());
-    for (item, (d, (&z, &label))) in dlogits.iter_mut().zip(logits.iter().zip(labels)).enumerate() {
-        let target = if label == 0 { T::ZERO } else { T::ONE };
-        *d = (z.sigmoid() - target) * share(weights, item, weight_sum, upstream);
-    }
 }
 
 /// The most probable class of every item of `logits[m, c]` (the first of equals), and its probability, which is NaN where a logit is.

@@ -197,8 +197,8 @@ impl<T: TensorNumber> TensorExecutor<T> {
                 this.chosen(c, 0, yes, no)?.into()
             }
             Op::Select if c.ty(c.operand(1)).is_real() => this.chosen(c, 1, &real(1), &real(2))?.into(),
-            Op::CrossEntropy => this.cross_entropy(c)?.into(),
-            Op::CrossEntropyGrad => this.cross_entropy_grad(c)?.into(),
+            Op::Average => this.average(c)?.into(),
+            Op::AverageGrad => this.average_grad(c)?.into(),
             Op::CrossEntropyEach if this.knows_labels(c, 0) => this.cross_entropy_each(c)?.into(),
             Op::CrossEntropyEachGrad if this.knows_labels(c, 1) => this.cross_entropy_each_grad(c)?.into(),
 
@@ -224,10 +224,7 @@ impl<T: TensorNumber> TensorExecutor<T> {
             // Rules with three values, lists that the host reads, and ops that go along rows one position after the other.
             Op::True | Op::And | Op::Any | Op::LongerThanOne | Op::HaltTest | Op::AnyUnmerged => StepOutcome::ByHost,
             Op::Select | Op::Top => StepOutcome::ByHost,
-            Op::BinaryCrossEntropy | Op::BinaryCrossEntropyGrad => StepOutcome::ByHost,
-            Op::CrossEntropyEach | Op::CrossEntropyEachGrad | Op::Right | Op::Average | Op::AverageGrad => {
-                StepOutcome::ByHost
-            }
+            Op::CrossEntropyEach | Op::CrossEntropyEachGrad | Op::Right => StepOutcome::ByHost,
             Op::BinaryCrossEntropyEach | Op::BinaryCrossEntropyEachGrad => StepOutcome::ByHost,
             Op::Positions | Op::Sinusoid | Op::SinusoidGrad | Op::PadRagged | Op::PadRaggedGrad => StepOutcome::ByHost,
             Op::Transpose | Op::TransposeBack | Op::Pair | Op::PairGrad => StepOutcome::ByHost,

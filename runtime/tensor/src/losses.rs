@@ -1,6 +1,6 @@
 //! Losses over classes, and averages.
 
-use candle_core::{D, Result as Candle, Tensor};
+use candle_core::{D, DType, Result as Candle, Tensor, WithDType};
 use rtc_compiler::ir::attribute::{self, Probabilities};
 use rtc_compiler::ir::graph::Value;
 use rtc_exec::node_context::NodeContext;
@@ -35,29 +35,31 @@ impl<T: TensorNumber> TensorExecutor<T> {
         probabilities.scatter_add(&labels, &dlosses.neg()?, 1)?.flatten_all()
     }
 
-    /// What the mean over items weighs them with, in double precision by the host: the weights over their sum.
+    /// What the mean over items weighs them with, in double precision: the weights over their sum.
     fn shares(&self, weights: Option<&Value>, items: usize) -> Candle<Tensor> {
         let weights: Vec<f64> = match weights {
             Some(weights) => self.host_numbers(&self.real(*weights)).iter().map(|w| Real::to_f64(*w)).collect(),
             None => vec![1.0; items],
         };
         let total: f64 = weights.iter().sum();
-        let share = |w: &f64| <T as Real>::from_f64(if total == 0.0 { 0.0 } else { w / total });
-        Tensor::from_vec(weights.iter().map(share).collect::<Vec<T>>(), items, &self.device)
+        let shares: Vec<f64> = weights.iter().map(|w| if total == 0.0 { 0.0 } else { w / total }).collect();
+        Tensor::from_vec(shares, items, &self.device)
     }
 
-    pub(crate) fn cross_entropy(&self, c: &NodeContext<'_>) -> Candle<Tensor> {
-        let losses = self.losses(c, 0)?;
-        let shares = self.shares(c.node.operands.get(2), losses.elem_count())?;
-        (losses * shares)?.sum_all()
+    /// The mean of some numbers, by their weights if they have any. A weight of 0 takes a number out even if it is not finite.
+    pub(crate) fn average(&self, c: &NodeContext<'_>) -> Candle<Tensor> {
+        let x = self.real(c.operand(0)).flatten_all()?.to_dtype(DType::F64)?;
+        let shares = self.shares(c.node.operands.get(1), x.elem_count())?;
+        let counted = shares.eq(0.0)?.where_cond(&shares, &(x * &shares)?)?;
+        counted.sum_all()?.to_dtype(<T as WithDType>::DTYPE)
     }
 
-    pub(crate) fn cross_entropy_grad(&self, c: &NodeContext<'_>) -> Candle<Tensor> {
-        let items = self.index(c.operand(2)).len();
-        let shares = self.shares(c.node.operands.get(3), items)?;
-        self.losses_grad(c, 1, &shares.broadcast_mul(&self.real(c.operand(0)))?)
+    /// Its gradient.
+    pub(crate) fn average_grad(&self, c: &NodeContext<'_>) -> Candle<Tensor> {
+        let (upstream, items) = (self.real(c.operand(0)).to_dtype(DType::F64)?, self.real(c.operand(1)).elem_count());
+        let shares = self.shares(c.node.operands.get(2), items)?;
+        shares.broadcast_mul(&upstream)?.to_dtype(<T as WithDType>::DTYPE)
     }
-
     /// A loss for every label; nothing for probabilities that are not those of softmax.
     pub(crate) fn cross_entropy_each(&self, c: &NodeContext<'_>) -> Candle<Option<Tensor>> {
         let softmax = c.get(attribute::PROBABILITIES) == Probabilities::Softmax;

@@ -34,7 +34,8 @@ fn text(width: usize) -> String {
            %y = linear %n, %w, %bias : f32[batch, length, 24]
            %z = mean %y : f32[batch, 24]
            %logits = linear %z, %head : f32[batch, 2]
-           %loss = cross_entropy %logits, %labels : f32[]
+           %each = cross_entropy_each %logits, %labels : f32[batch]
+           %loss = average %each : f32[]
            return %loss {{names: \"loss\"}}
          }}"
     )
@@ -74,7 +75,8 @@ fn many_classes_agree_with_the_cpu() {
            %table = param {name: \"table\", init: zeros} : f32[7, 70]
            %x = embed %tokens, %table : f32[batch, length, 70]
            %logits = mean %x : f32[batch, 70]
-           %plain = cross_entropy %logits, %labels : f32[]
+           %each = cross_entropy_each %logits, %labels : f32[batch]
+           %plain = average %each : f32[]
            %one = cross_entropy_each %logits, %labels {kind: softmax} : f32[batch]
            %two = cross_entropy_each %logits, %labels {kind: stablemax} : f32[batch]
            %answer = right %logits, %labels : f32[batch]
@@ -148,7 +150,8 @@ const GATED: &str = "graph \"gated\" {
   %g = map %y1, %y2 {f: mul(sigmoid(a), b)} : f32[batch, length, 20]
   %z = mean %g : f32[batch, 20]
   %logits = linear %z, %head : f32[batch, 2]
-  %loss = cross_entropy %logits, %labels : f32[]
+  %each = cross_entropy_each %logits, %labels : f32[batch]
+  %loss = average %each : f32[]
   return %loss {names: \"loss\"}
 }";
 

@@ -39,7 +39,8 @@ const LAYER: &str = r#"graph "layer" {
   %y = add %a, %d : f32[batch, length, 6]
   %pool = mean %y : f32[batch, 6]
   %labels = input {name: "labels"} : u32[batch]
-  %loss = cross_entropy %pool, %labels : f32[]
+  %each = cross_entropy_each %pool, %labels : f32[batch]
+  %loss = average %each : f32[]
   return %y, %loss {names: "y, loss"}
 }
 "#;

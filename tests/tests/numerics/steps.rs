@@ -63,7 +63,8 @@ fn cotformer(steps: usize, vocab: usize, loss: bool) -> Graph {
         true => (
             "%labels = input {name: \"labels\"} : u32[batch, length]
              %weights = input {name: \"weights\"} : f32[batch, length]
-             %loss = cross_entropy %logits, %labels, %weights : f32[]",
+             %each = cross_entropy_each %logits, %labels : f32[batch, length]
+             %loss = average %each, %weights : f32[]",
             ("%logits, %loss", "logits, loss"),
         ),
         false => ("", ("%logits", "logits")),

@@ -5,12 +5,6 @@ __device__ inline double weighed(real loss, const real *weights, whole item) {
     if (!weights) return loss;
     return weights[item] == (real)0 ? 0.0 : (double)weights[item] * (double)loss;
 }
-KERNEL(binary_cross_entropy)(const real *logits, const u32 *labels, const real *weights, double *losses, whole n) {
-    EACH(item, n)
-    real z = labels[item] == 0 ? logits[item] : -logits[item];
-    real size = z < 0 ? -z : z;
-    losses[item] = weighed(logarithm((real)1 + exponential(-size)) + larger(z, (real)0), weights, item);
-}
 // Probabilities of stablemax are proportional to `a + 1` from 0 on, to `1 / (1 - a)` below, which rises with a: here as a share of that
 // of the largest logit, and its logarithm.
 __device__ inline real stable_grown(real a) { return a < 0 ? (real)1 / ((real)1 - a) : a + (real)1; }
@@ -34,11 +28,6 @@ struct Logits {
     }
     __device__ inline real share(int j) const { return class_share(row[j], most, stable); }
 };
-TEAM(cross_entropy)(const real *logits, const u32 *labels, const real *weights, double *losses, int c, whole n) {
-    EACH_WARP(item, lane, n)
-    Logits all(logits + item * c, c, 0, lane);
-    if (lane == 0) losses[item] = weighed(logarithm(all.sum) + (all.most - all.row[labels[item]]), weights, item);
-}
 TEAM(cross_entropy_each)(const real *logits, const u32 *labels, real *losses, int stable, int c, whole n) {
     EACH_WARP(item, lane, n)
     Logits all(logits + item * c, c, stable, lane);
@@ -98,16 +87,6 @@ KERNEL(weigh)(const real *x, const real *weights, double *y, whole n) {
 __device__ inline real weight_share(const real *weights, const real *upstream, double total, whole item) {
     double weight = weights ? (double)weights[item] : 1.0;
     return total == 0.0 ? (real)0 : (real)((double)*upstream * weight / total);
-}
-TEAM(cross_entropy_grad)(const real *upstream, const real *logits, const u32 *labels, const real *weights, const double *total, real *d, int c, whole n) {
-    EACH_WARP(item, lane, n)
-    Logits all(logits + item * c, c, 0, lane);
-    class_slopes(all, labels[item], weight_share(weights, upstream, *total, item), d + item * c, c, lane);
-}
-KERNEL(binary_cross_entropy_grad)(const real *upstream, const real *logits, const u32 *labels, const real *weights, const double *total, real *d, whole n) {
-    EACH(item, n)
-    real target = labels[item] == 0 ? (real)0 : (real)1;
-    d[item] = (sigmoid(logits[item]) - target) * weight_share(weights, upstream, *total, item);
 }
 // y = upstream / count everywhere.
 KERNEL(average_grad)(const real *upstream, real *y, whole n) {

@@ -2,6 +2,7 @@
 
 use std::ops::Range;
 
+use rtc_compiler::ir::attribute::Probabilities;
 use rtc_compiler::lower::{Binding, Objective};
 
 use crate::learner::{BatchAnswers, Depths, Evaluation, LearnError, StepReport};
@@ -125,8 +126,13 @@ impl<T: Element> PassResults<'_, T> {
         let counts = scored(self.batch).map(|(_, counts)| if counts { T::ONE } else { T::ZERO });
         let weights: Vec<T> = counts.skip(items.start).take(items.len()).collect();
         let each = logits_per_item(self.binding);
-        let measure = if each == 1 { loss::binary_cross_entropy } else { loss::cross_entropy };
-        measure(&logits[items.start * each..items.end * each], &labels[items], Some(&weights)).sum
+        let (logits, labels) = (&logits[items.start * each..items.end * each], &labels[items]);
+        let mut losses = vec![T::ZERO; labels.len()];
+        match each {
+            1 => loss::binary_cross_entropy_each(logits, labels, &mut losses),
+            _ => loss::cross_entropy_each(Probabilities::Softmax, logits, labels, &mut losses),
+        }
+        loss::weighted_sum(&losses, Some(&weights)).sum
     }
 
     /// The summed task loss of every row, or of every pair.

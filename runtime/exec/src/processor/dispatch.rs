@@ -224,8 +224,6 @@ impl<T: Element> Executor<T> {
                 self.put_truth(&c, longer);
             }
 
-            Op::CrossEntropy => self.loss(&c, loss::cross_entropy),
-            Op::BinaryCrossEntropy => self.loss(&c, loss::binary_cross_entropy),
             Op::CrossEntropyEach => {
                 self.check_labels(&c, 0)?;
                 self.of_labels(&c, |logits, labels, y| {
@@ -235,12 +233,8 @@ impl<T: Element> Executor<T> {
             Op::BinaryCrossEntropyEach => self.of_labels(&c, loss::binary_cross_entropy_each),
             Op::Right => self.of_labels(&c, loss::right),
             Op::Average => self.produce(&c, |e, c, y| {
-                let x = e.memory.real(c.operand(0));
-                let mean = match c.node.operands.get(1) {
-                    Some(weights) => loss::weighted_sum(x, e.memory.real(*weights)).mean(),
-                    None => x.iter().map(|v| v.to_f64()).sum::<f64>() / x.len().max(1) as f64,
-                };
-                y[0] = T::from_f64(mean);
+                let weights = c.node.operands.get(1).map(|weights| e.memory.real(*weights));
+                y[0] = T::from_f64(loss::weighted_sum(e.memory.real(c.operand(0)), weights).mean());
             }),
 
             Op::Recur | Op::Chunks | Op::Fold | Op::Beam | Op::Part | Op::Unwind => loops::run(self, step, view)?,
@@ -303,8 +297,6 @@ impl<T: Element> Executor<T> {
             Op::PairGrad => self.produce(&c, |e, c, y| {
                 channels::pair_grad(e.memory.real(c.operand(1)), e.memory.real(c.operand(0)), c.last(1), y);
             }),
-            Op::CrossEntropyGrad => self.loss_grad(&c, loss::cross_entropy_grad),
-            Op::BinaryCrossEntropyGrad => self.loss_grad(&c, loss::binary_cross_entropy_grad),
             Op::CrossEntropyEachGrad => {
                 self.check_labels(&c, 1)?;
                 self.of_labels_grad(&c, |logits, labels, dy, y| {
@@ -313,11 +305,8 @@ impl<T: Element> Executor<T> {
             }
             Op::BinaryCrossEntropyEachGrad => self.of_labels_grad(&c, loss::binary_cross_entropy_each_grad),
             Op::AverageGrad => self.produce(&c, |e, c, y| {
-                let upstream = e.memory.real(c.operand(0))[0].to_f64();
-                match c.node.operands.get(2) {
-                    Some(weights) => loss::weighted_mean_grad(e.memory.real(*weights), upstream, y),
-                    None => y.fill(T::from_f64(upstream / y.len().max(1) as f64)),
-                }
+                let weights = c.node.operands.get(2).map(|weights| e.memory.real(*weights));
+                loss::weighted_mean_grad(weights, e.memory.real(c.operand(0))[0].to_f64(), y);
             }),
             Op::Accumulate => self.accumulate(&c),
         }
@@ -451,23 +440,6 @@ impl<T: Element> Executor<T> {
             top::top(e.memory.real(c.operand(0)), among, over, &counts, y);
         });
         Ok(())
-    }
-
-    fn loss(&mut self, c: &NodeContext<'_>, f: impl FnOnce(&[T], &[u32], Option<&[T]>) -> loss::LossSum) {
-        self.produce(c, |e, c, y| {
-            let weights = c.node.operands.get(2).map(|w| e.memory.real(*w));
-            y[0] = T::from_f64(f(e.memory.real(c.operand(0)), e.memory.index(c.operand(1)), weights).mean());
-        });
-    }
-
-    fn loss_grad(&mut self, c: &NodeContext<'_>, f: impl FnOnce(&[T], &[u32], Option<&[T]>, f64, f64, &mut [T])) {
-        self.produce(c, |e, c, y| {
-            let m = &e.memory;
-            let weights = c.node.operands.get(3).map(|w| m.real(*w));
-            let labels = m.index(c.operand(2));
-            let total = loss::weight_sum(weights, labels.len());
-            f(m.real(c.operand(1)), labels, weights, total, m.real(c.operand(0))[0].to_f64(), y);
-        });
     }
 
     /// Refuses labels without a logit; `n` is the operand with the logits, before the one with the labels.
