@@ -39,6 +39,7 @@ const BUILT_IN: &[(&str, &str)] = &[
     ("loop_index.rt", include_str!("../../specs/loop_index.rt")),
     ("looped.rt", include_str!("../../specs/looped.rt")),
     ("mega.rt", include_str!("../../specs/mega.rt")),
+    ("moba.rt", include_str!("../../specs/moba.rt")),
     ("moeut.rt", include_str!("../../specs/moeut.rt")),
     ("mor.rt", include_str!("../../specs/mor.rt")),
     ("ordered_memory.rt", include_str!("../../specs/ordered_memory.rt")),

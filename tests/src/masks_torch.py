@@ -136,6 +136,33 @@ def packed(w, x, given):
     return x + w.attention(h, "attention", past(len(x)) & same, alibi(len(x)))
 
 
+def earlier_blocks(q, k, block, of):
+    """Which keys of earlier blocks the queries `[positions, width]` of a head read: of the `of` blocks whose mean keys match best (Lu et al.
+    2025, equations 5 and 6)."""
+    reads = torch.zeros(len(q), len(q), dtype=torch.bool)
+    for t in range(len(q)):
+        means = [k[b * block:(b + 1) * block].mean(0) for b in range(t // block)]
+        match = sorted(range(len(means)), key=lambda b: -(q[t] @ means[b]).item())
+        for b in match[:of]:
+            reads[t, b * block:(b + 1) * block] = True
+    return reads
+
+
+def moba(w, x, given, reads, block=16, heads=2):
+    i, j = places(len(x))
+    own = i // block == j // block
+    for layer in range(2):
+        at = f"stack.{layer}"
+        h = w.rms_norm(x, f"{at}.norm")
+        q, k, v = (part.unflatten(-1, (heads, -1)).transpose(0, 1) for part in w.linear(h, f"{at}.maps").chunk(3, -1))
+        mask = torch.stack([own | reads(q[head], k[head]) for head in range(heads)]) & past(len(x))
+        scores = q @ k.transpose(1, 2) / q.shape[-1] ** 0.5 + alibi(len(x), heads)
+        mixed = scores.masked_fill(~mask, float("-inf")).softmax(-1) @ v
+        x = x + w.linear(mixed.transpose(0, 1).flatten(1), f"{at}.result")
+        x = x + w.swiglu(w.rms_norm(x, f"{at}.norm_2"), at)
+    return x
+
+
 def row(r, c, s, d):
     return r == s
 
@@ -161,6 +188,9 @@ MODELS = {
     "grid": lambda w, x, given: grid(w, x, given, [row, column, box, lambda *_: True], 4),
     "axial": lambda w, x, given: grid(w, x, given, [row, column], 2),
     "near": lambda w, x, given: grid(w, x, given, [near], 2),
+    "moba": lambda w, x, given: moba(w, x, given, lambda q, k: earlier_blocks(q, k, 16, 2)),
+    "whole": lambda w, x, given: moba(w, x, given, lambda q, k: torch.ones(len(q), len(q), dtype=torch.bool)),
+    "own": lambda w, x, given: moba(w, x, given, lambda q, k: torch.zeros(len(q), len(q), dtype=torch.bool)),
     "packed": packed,
 }
 

@@ -44,6 +44,7 @@ const REFUSED: &[(&str, &str, &str)] = &[
     ("onnx", "bt_grc", "`beam` is a beam search"),
     ("onnx", "ebt_grc", "`beam` is a beam search"),
     ("onnx", "rir_ebt_grc", "`beam` is a beam search"),
+    ("onnx", "moba", "`top_keys` is a choice"),
     ("onnx", "moeut", "`top` is a choice"),
     ("onnx", "mor", "`top` is a choice"),
     ("onnx", "huginn ", "`normal` is a random draw"),

@@ -146,7 +146,8 @@ impl Analysis<'_> {
     /// A query depends on itself, and on keys and values as far as the mask lets it see.
     pub(super) fn attention(&mut self, id: NodeId) {
         let node = self.graph.node(id);
-        let [query, key, value, ..] = node.operands[..] else { return };
+        let [query, key, ..] = node.operands[..] else { return };
+        let value = node.operands.get(2).copied().unwrap_or(key);
         let (reach, from) = self.farthest(&[query]);
         self.raise_results(id, reach, from, &Why::Flows);
         let (reach, from) = self.farthest(&node.operands[1..]);

@@ -12,7 +12,7 @@ use super::{losses, streams};
 use crate::diag::{Diagnostic, Kind, did_you_mean};
 use crate::expr::{Expr, Var};
 use crate::feature::{Feature, Lowering, attended, dot_product, stops};
-use crate::ir::attribute::{self, At, Attrs, Discretisation, Layout, Reduction, Side, Sight};
+use crate::ir::attribute::{self, At, Attrs, Discretisation, Layout, Mask, Reduction, Side, Sight};
 use crate::ir::graph::{INPUTS, InvalidNode, Value};
 use crate::ir::ops::Op;
 use crate::ir::types::{Attr, BATCH, Dim, Elem, LENGTH, Type, unframed, unprefixed};
@@ -231,6 +231,20 @@ static ROWS: LazyLock<Vec<Arc<Feature>>> = LazyLock::new(|| {
             geometric_attention,
             crate::feature::geometric_fields(),
         )),
+        Feature {
+            source: "Gupta et al. 2021 (top-k attention), arXiv:2106.06899; Lu et al. 2025 (MoBA), Section 2.2, arXiv:2502.13189".into(),
+            ..attending(row(
+                "top_keys",
+                &["queries", "keys", "candidates"],
+                "The places of the keys that match a query best, by the product of both, head by head from the best on: `of` numbers for every head. The first of equals are taken; -1 stands where a query sees no more keys; where candidates are given, by a condition, only those count. No gradient goes through the choice. A mask reads them as `c[i, 0] == j`.",
+                top_keys,
+                vec![
+                    int("heads", Default::Int(1), SIZE, "number of heads, each with its share of the channels"),
+                    int("of", Default::Required, SIZE, "how many keys"),
+                    direction(),
+                ],
+            ))
+        },
         row(
             "s4d_scan",
             &["x", "log_dt", "log_decay", "frequency", "b", "c"],
@@ -463,6 +477,7 @@ pub(crate) fn takes(feature: &Feature, values: usize) -> bool {
         ("cat", Lowering::Word(_)) => true,
         ("attention" | "top" | "transpose", Lowering::Word(_)) => values == 1,
         ("geometric_attention", Lowering::Word(_)) => values == 3,
+        ("top_keys", Lowering::Word(_)) => values == 2,
         _ => false,
     }
 }
@@ -473,6 +488,7 @@ pub(crate) fn several(feature: &Feature) -> Option<&'static str> {
         ("cat", Lowering::Word(_)) => Some("2 values or more"),
         ("attention" | "top" | "transpose", Lowering::Word(_)) => Some("1 or 2 values"),
         ("geometric_attention", Lowering::Word(_)) => Some("3 or 4 values"),
+        ("top_keys", Lowering::Word(_)) => Some("2 or 3 values"),
         ("max", Lowering::Word(_)) => Some("1 value, or 2 without settings"),
         _ => None,
     }
@@ -996,6 +1012,38 @@ fn geometric_attention(e: &mut Eval<'_, '_>, c: &Application<'_>) -> Option<Expr
     let attrs = Attrs::of(attribute::HEADS, heads).with_some(attribute::SCALE, c.block.float("scale"));
     let value = e.node(c.span, |l| l.one(Op::GeometricAttention, &operands, attrs))?;
     Some(ExpressionValue::Array(EquationArray { value, ..queries }))
+}
+
+fn top_keys(e: &mut Eval<'_, '_>, c: &Application<'_>) -> Option<ExpressionValue> {
+    let (q, k) = (arg(e, c, 0)?, arg(e, c, 1)?);
+    e.of_one_sequence(&[q.clone(), k.clone()], c.span)?;
+    let (heads, count) = (c.block.int("heads")?, c.block.int("of")?);
+    let channels = wide(e, &q, c)?;
+    if channels % heads != 0 {
+        let message = format!("{channels} channels of queries can't be cut into {heads} equal heads");
+        return e.fail(Kind::Indivisible, c.span, message, "see `heads`");
+    }
+    let along = |x: &EquationArray| matches!(x.axes[..], [ArrayAxis::Positions, ArrayAxis::Channels(_)]) && x.rows;
+    if !along(&q) || k.axes != q.axes || !k.rows {
+        let message = format!("`top_keys` of {} and {}", q.describe(), k.describe());
+        let help = "queries and keys have the same positions and channels";
+        return e.report(Diagnostic::new(Kind::WrongType, c.span, message).help(help));
+    }
+    let mask = if c.block.word("direction") == Some("forward") { Mask::Causal } else { Mask::All };
+    let attrs = Attrs::of(attribute::HEADS, heads).with(attribute::COUNT, count).with(attribute::MASK, mask);
+    let mut operands = vec![q.value, k.value];
+    if let Some(item) = c.args.get(2) {
+        let among = e.condition(item.clone(), "`candidates` of `top_keys`", c.places[2])?;
+        losses::without_labels(e, &among, ("`top_keys`", c.places[2]))?;
+        e.of_one_sequence(&[q.clone(), among.clone()], c.span)?;
+        if among.axes != [ArrayAxis::Positions] || !among.rows {
+            return e.differ(&[q, among], c.span);
+        }
+        operands.push(among.value);
+    }
+    let value = e.node(c.span, |l| l.one(Op::TopKeys, &operands, attrs))?;
+    let axes = vec![ArrayAxis::Positions, ArrayAxis::Channels(Dim::Fixed(heads * count))];
+    Some(ExpressionValue::Array(EquationArray { value, axes, ..q }))
 }
 
 /// The side that a word looks at along the row.

@@ -310,6 +310,12 @@ pub fn offset_attention_grad<N: Number>(c: &Costed<'_, N>) -> N {
     offset_attention(c).times(&N::of(2.5))
 }
 
+/// Scores: two operations per query, key and channel.
+pub fn top_keys<N: Number>(c: &Costed<'_, N>) -> N {
+    let pairs = c.sizes.pairs(c.operands[0], c.operands[1], VisibleKeys::of(c.attrs.get(attribute::MASK)));
+    pairs.times(&c.last(0).times(&N::of(2.0)))
+}
+
 /// Scores and mixture: four operations per query, key and channel, and thirty for the weight of a key, of which two are exponentials.
 pub fn geometric_attention<N: Number>(c: &Costed<'_, N>) -> N {
     let heads = c.attrs.get(attribute::HEADS) as f64;

@@ -41,6 +41,8 @@ macro_rules! pointwise_functions {
             abs = Abs (a) 1, ["chain_mul(dy, sign(a))"], a.abs(), "absolute(a)", "a.abs()", "Abs(a)";
             /// 1, 0 or -1, as `a` is positive, zero or negative; NaN stays NaN.
             sign = Sign (a) 1, ["0.0"], sign_of(a), "a > 0 ? (real)1 : a < 0 ? (real)-1 : a == 0 ? (real)0 : a", "a.sign()", "Sign(a)";
+            /// The largest whole number that is not above `a`; NaN stays NaN.
+            floor = Floor (a) 1, ["0.0"], a.floor(), "rounded_down(a)", "a.floor()", "Floor(a)";
             /// The larger of two numbers; NaN where either is NaN.
             maximum = Maximum (a, b) 1, ["if_positive(sub(a, b), dy)", "sub(dy, if_positive(sub(a, b), dy))"],
                 maximum_of(a, b), "a > b ? a : b >= a ? b : a + b", "torch.maximum(a, b)", "Max(a, b)";

@@ -308,6 +308,19 @@ pub fn geometric_attention_grad(s: &Signature<'_>) -> Result<Vec<Type>, String> 
     Ok([&s.operands[..3], &s.operands[4..]].concat())
 }
 
+/// A place for every head and key that is chosen, at every position of the queries.
+pub fn top_keys(s: &Signature<'_>) -> Result<Vec<Type>, String> {
+    let ([batch, axis, Dim::Fixed(width)], false) = (s.dims(0), s.attrs.get(attribute::MASK).rule().is_some()) else {
+        return Err(s.mismatch());
+    };
+    let (heads, count) = (s.size(attribute::HEADS)?, s.size(attribute::COUNT)?);
+    let among = s.operands.get(2).is_none_or(|ty| ty.is_real() && *ty.dims() == [batch.clone(), axis.clone()]);
+    let fits = s.operands[0].is_real() && s.operands[0].is_batched() && s.operands[1] == s.operands[0];
+    s.demand(fits && among && heads > 0 && count > 0 && width.is_multiple_of(heads))?;
+    let places = heads.checked_mul(count).ok_or_else(|| s.mismatch())?;
+    Ok(vec![Type::real(vec![batch.clone(), axis.clone(), Dim::Fixed(places)])])
+}
+
 /// The channels of the rows that a scan takes.
 fn scanned<'s>(s: &'s Signature<'_>) -> Result<&'s Dim, String> {
     match s.dims(0) {

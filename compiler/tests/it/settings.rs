@@ -76,6 +76,7 @@ const WORDS: &[(&str, &str)] = &[
     ("dot_product_attention", "dot_product_attention(state, state, state) { heads: 2, @ }"),
     ("offset_attention", "offset_attention(state, state, state, learn[9]) { @ }"),
     ("geometric_attention", "geometric_attention(state, state, state) { heads: 2, @ }"),
+    ("top_keys", "top_keys(state, state) { of: 2, @ }"),
     ("s4d_scan", "s4d_scan(state, learn[8], learn[8, 2], learn[8, 2], learn[8, 2, 2], learn[8, 2, 2]) { @ }"),
     ("ema_scan", "ema_scan(state, learn[8, 2], learn[8, 2], learn[8, 2], learn[8, 2]) { @ }"),
     ("neighbours", "neighbours(state, sigmoid(number(state))) { @ }"),

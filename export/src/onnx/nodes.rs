@@ -23,7 +23,7 @@ impl OnnxBuilder<'_> {
             Op::Chunks if node.get(attribute::CUT) == Chunking::Chosen => {
                 return Err(refused(node, "computed for chosen positions alone"));
             }
-            Op::Top => return Err(refused(node, "a choice")),
+            Op::Top | Op::TopKeys => return Err(refused(node, "a choice")),
             Op::Chunks => return self.chunks(node),
             Op::Fold => return self.fold(node),
             Op::SlotSoftmax => {

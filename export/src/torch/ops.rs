@@ -517,6 +517,14 @@ impl OpCall<'_> {
                 let text = format!("geometric_attention({inputs}, {}, heads={heads}, scale={scale})", self.along(0)?);
                 self.support("geometric_attention", text)
             }
+            Op::TopKeys => {
+                let (heads, count) = (node.get(attribute::HEADS), node.get(attribute::COUNT));
+                let causal = if node.get(attribute::MASK) == Mask::Causal { "True" } else { "False" };
+                let among = if self.operands.len() > 2 { self.x(2) } else { "None".to_owned() };
+                let inputs = format!("{}, {}, {among}, {}", self.x(0), self.x(1), self.along(0)?);
+                let text = format!("top_keys({inputs}, heads={heads}, count={count}, causal={causal})");
+                self.support("top_keys", text)
+            }
             Op::S4d | Op::Ema => {
                 let name = node.op.def().name;
                 let inputs = texts(self.operands).join(", ");

@@ -65,6 +65,7 @@ sections! {
     "chunks" ("rows"),
     "chosen" ("rows"),
     "top" (),
+    "top_keys" (),
     "cut" (),
     "fold" ("rows", "cut"),
     "fixed_bits" (),

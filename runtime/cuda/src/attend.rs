@@ -530,6 +530,20 @@ impl<T: Element> DeviceExecutor<T> {
         (heads, [int(heads), int(e), KernelArgument::Real(c.node.attrs.scale(e))])
     }
 
+    pub(super) fn top_keys(&mut self, c: &DeviceNodeContext<'_>) {
+        let axis = c.place.axis_of(c.ty(c.operand(0)), &self.pool);
+        let (heads, keys) = (c.get(attribute::HEADS), c.get(attribute::COUNT));
+        let causal = c.get(attribute::MASK) == Mask::Causal;
+        let [q, k] = self.first(c);
+        let among = c.node.operands.get(2).map(|among| self.real(*among));
+        let (y, count) = (self.fresh(c, 0), axis.row_of.len() * heads);
+        let best = self.pool.take::<T>(y.len());
+        let given = [q, k, address(among.as_ref()), y.arg(), best.arg(), axis.row_of.arg(), axis.offsets.arg()];
+        let sizes = [int(heads), int(c.last(0) / heads), int(keys), flag(causal), whole(count)];
+        self.pool.each("top_keys", count, &[&given[..], &sizes].concat());
+        self.put(c, 0, y);
+    }
+
     pub(super) fn geometric_attention(&mut self, c: &DeviceNodeContext<'_>) {
         let axis = c.place.axis_of(c.ty(c.operand(0)), &self.pool);
         let (heads, sizes) = Self::geometric_sizes(c);

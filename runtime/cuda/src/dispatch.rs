@@ -180,6 +180,7 @@ impl<T: Element> DeviceExecutor<T> {
             Op::OffsetAttention => self.offset_attention(&c),
             Op::OffsetAttentionGrad => self.offset_attention_grad(&c),
             Op::GeometricAttention => self.geometric_attention(&c),
+            Op::TopKeys => self.top_keys(&c),
             Op::GeometricAttentionGrad => self.geometric_attention_grad(&c),
             Op::S4d | Op::Ema => self.scan(&c),
             Op::Neighbours => self.neighbours(&c),

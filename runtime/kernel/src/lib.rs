@@ -60,6 +60,7 @@ pub mod scan;
 pub mod softmax;
 mod tile;
 pub mod top;
+pub mod top_keys;
 pub mod truth;
 pub mod unit;
 pub mod vectors;

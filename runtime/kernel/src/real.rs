@@ -51,6 +51,8 @@ pub trait Real:
     fn mul_add(self, factor: Self, term: Self) -> Self;
     /// The absolute value.
     fn abs(self) -> Self;
+    /// The largest whole number that is not above it.
+    fn floor(self) -> Self;
     /// The square root.
     fn sqrt(self) -> Self;
     /// The angle of the point (`x`, `self`) from the axis of x, between -pi and pi.
@@ -135,6 +137,10 @@ macro_rules! real {
             #[inline(always)]
             fn abs(self) -> Self {
                 self.abs()
+            }
+            #[inline(always)]
+            fn floor(self) -> Self {
+                self.floor()
             }
             #[inline(always)]
             fn sqrt(self) -> Self {

@@ -223,7 +223,7 @@ impl<T: TensorNumber> TensorExecutor<T> {
 
             // Rules with three values, lists that the host reads, and ops that go along rows one position after the other.
             Op::True | Op::And | Op::Any | Op::LongerThanOne | Op::HaltTest | Op::AnyUnmerged => StepOutcome::ByHost,
-            Op::Select | Op::Top => StepOutcome::ByHost,
+            Op::Select | Op::Top | Op::TopKeys => StepOutcome::ByHost,
             Op::CrossEntropyEach | Op::CrossEntropyEachGrad | Op::Right => StepOutcome::ByHost,
             Op::BinaryCrossEntropyEach | Op::BinaryCrossEntropyEachGrad => StepOutcome::ByHost,
             Op::Positions | Op::Sinusoid | Op::SinusoidGrad | Op::PadRagged | Op::PadRaggedGrad => StepOutcome::ByHost,

@@ -102,6 +102,7 @@ fn apply(func: Pointwise, args: &[MapOperand], like: &Tensor) -> Candle<Tensor> 
         Pointwise::Div => a / b,
         Pointwise::Neg => a.neg(),
         Pointwise::Abs => a.abs(),
+        Pointwise::Floor => a.floor(),
         Pointwise::Sign => {
             let rest = pick(&a.eq(&zeros)?, &zeros, a)?;
             pick(&a.gt(&zeros)?, &ones, &pick(&a.lt(&zeros)?, &ones.neg()?, &rest)?)

@@ -178,8 +178,22 @@ fn nudged(expr: &Expr, by: f64) -> Expr {
     }
 }
 
+/// Whether an expression holds a number beside which whole ones are rounded away.
+fn holds_huge(expr: &Expr) -> bool {
+    matches!(expr, Expr::Float(x) if x.abs() > 1e15) || expr.operands().into_iter().any(holds_huge)
+}
+
 /// Whether rounding decides what an expression is for some pair.
 fn is_delicate(expr: &Expr) -> bool {
+    // Nothing of a remainder is left where the quotient has more digits than a number.
+    let is_rest = |expr: &Expr| matches!(expr, Expr::Binary(BinaryOp::Rem, a, _) if holds_huge(a));
+    let mut parts = vec![expr];
+    while let Some(part) = parts.pop() {
+        if is_rest(part) {
+            return true;
+        }
+        parts.extend(part.operands());
+    }
     let others = [nudged(expr, 1.0 + 1e-9), nudged(expr, 1.0 - 1e-9)];
     // Numbers that are read are some that differ.
     let some = |at: &Env, indices: &[Expr]| match indices.first() {
@@ -279,7 +293,9 @@ fn is_tried(func: Pointwise) -> bool {
 
 /// A function of single numbers of forward runs. Under what has jumps or poles stand `exact` functions alone: elsewhere rounding decides.
 fn scalar(depth: u64, exact: bool, draws: &mut Draws) -> Scalar {
-    use Pointwise::{Abs, Add, Choose, Div, Less, Log, Maximum, Minimum, Mul, Neg, Relu, Rsqrt, Sign, Sqrt, Sub};
+    use Pointwise::{
+        Abs, Add, Choose, Div, Floor, Less, Log, Maximum, Minimum, Mul, Neg, Relu, Rsqrt, Sign, Sqrt, Sub,
+    };
     const EXACT: [Pointwise; 8] = [Add, Sub, Mul, Neg, Abs, Maximum, Minimum, Relu];
     match draws.below(if depth == 0 { 3 } else { 9 }) {
         0 => Scalar::Number(pick(&[0.0, 1.0, -1.0, 0.5, 2.0, -3.0, 1e-3, 100.0], draws)),
@@ -288,7 +304,7 @@ fn scalar(depth: u64, exact: bool, draws: &mut Draws) -> Scalar {
             let all: Vec<Pointwise> = Pointwise::ALL.iter().copied().filter(|f| is_tried(*f)).collect();
             let func = if exact { pick(&EXACT, draws) } else { pick(&all, draws) };
             let jumps = |n: usize| match func {
-                Sign | Less | Log | Sqrt | Rsqrt => true,
+                Sign | Floor | Less | Log | Sqrt | Rsqrt => true,
                 Choose => n == 0,
                 Div => n == 1,
                 _ => false,
@@ -538,9 +554,9 @@ impl Found {
     }
 }
 
-/// Expressions that once differed, beyond those that always run: a share of 0 of an infinite number, equal numbers in shares of 1e20, and
-/// arithmetic of constants without a number.
-const ONCE_WRONG: [u64; 6] = [1835, 1931, 3147, 4019, 4315, 4855];
+/// Expressions that once differed, beyond those that always run: a share of 0 of an infinite number, equal numbers in shares of 1e20,
+/// arithmetic of constants without a number, and constants of more than 64 bits beside tensors.
+const ONCE_WRONG: [u64; 7] = [1835, 1931, 3147, 4019, 4315, 4855, READING + 1354];
 
 #[test]
 fn random_expressions_are_the_same_in_every_backend() {

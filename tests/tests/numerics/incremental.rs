@@ -145,6 +145,7 @@ fn new_positions_give_what_the_whole_row_gives() {
         "gut:token_halt",
         "gutlb",
         "mega:causal",
+        "moba",
         "regular_gpt",
         "s4d:causal",
         "tlb",

@@ -34,6 +34,9 @@ const SPECS: &[(&str, &str, &[usize], &[&str])] = &[
     ("grid.rt", "grid", &[81, 81], &["let heads = 4"]),
     ("grid.rt", "axial", &[81, 30], &[]),
     ("grid.rt", "near", &[81, 30], &[]),
+    ("moba.rt", "moba", &[90, 5, 71], &[]),
+    ("moba.rt", "whole", &[90, 5, 71], &[]),
+    ("moba.rt", "own", &[90, 5, 71], &[]),
 ];
 
 /// Texts of 3 to 6 tokens, one after the other.

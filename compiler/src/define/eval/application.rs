@@ -88,9 +88,6 @@ impl Eval<'_, '_> {
             if let Some(result) = constants(&args).and_then(|c| constant::function(&word.text, &c)) {
                 return self.folded(result, span);
             }
-            if word.text == "floor" {
-                return self.wrong(span, "`floor` rounds a constant down", "this is no constant");
-            }
             if let Some(item) = self.frame.names.get(&word.text) {
                 let label = format!("this is {}", item.describe());
                 return self.wrong(

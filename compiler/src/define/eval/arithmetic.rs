@@ -122,16 +122,18 @@ impl Eval<'_, '_> {
             BinaryOp::Mul => Pointwise::Mul,
             BinaryOp::Div => Pointwise::Div,
             BinaryOp::Pow => return self.power(a, b, span),
-            _ => {
-                let message = format!("`{}` can't join {} and {}", op.symbol(), a.describe(), b.describe());
-                let help = match op {
-                    BinaryOp::Eq | BinaryOp::Ne => {
-                        "arrays are compared by `<`, `<=`, `>` and `>=`; `==` is for constants"
-                    }
-                    _ => "it joins constants only",
+            BinaryOp::Rem => return self.remainder(a, b, span),
+            // Numbers are equal where neither is less than the other.
+            BinaryOp::Eq | BinaryOp::Ne => {
+                let (below, above) = (self.less(a.clone(), b.clone(), span)?, self.less(b, a, span)?);
+                let either = self.both(BinaryOp::Or, (below, span), (above, span), span)?;
+                let either = self.array(either, span)?;
+                return match op {
+                    BinaryOp::Eq => self.opposite(either, span),
+                    _ => Some(ExpressionValue::Array(either)),
                 };
-                return self.report(Diagnostic::new(Kind::WrongType, span, message).help(help));
             }
+            BinaryOp::And | BinaryOp::Or => return self.both(op, (a, span), (b, span), span),
         };
         match (func, a, b) {
             // One op adds what is scaled, unit by unit or channel by channel.
@@ -159,6 +161,14 @@ impl Eval<'_, '_> {
     pub(super) fn less(&mut self, a: ExpressionValue, b: ExpressionValue, span: Span) -> Option<ExpressionValue> {
         let item = self.pointwise(Pointwise::Less, vec![a, b], span)?;
         self.truth(item, span)
+    }
+
+    /// `a - b floor(a / b)`, which has the sign of b.
+    fn remainder(&mut self, a: ExpressionValue, b: ExpressionValue, span: Span) -> Option<ExpressionValue> {
+        let quotient = self.arithmetic(BinaryOp::Div, a.clone(), b.clone(), span)?;
+        let whole = self.pointwise(Pointwise::Floor, vec![quotient], span)?;
+        let product = self.arithmetic(BinaryOp::Mul, b, whole, span)?;
+        self.arithmetic(BinaryOp::Sub, a, product, span)
     }
 
     /// What is true where a condition is not.

@@ -56,6 +56,8 @@ __device__ inline float logarithm_above_one(float x) { return log1pf(x); }
 __device__ inline double logarithm_above_one(double x) { return log1p(x); }
 __device__ inline float absolute(float x) { return fabsf(x); }
 __device__ inline double absolute(double x) { return fabs(x); }
+__device__ inline float rounded_down(float x) { return floorf(x); }
+__device__ inline double rounded_down(double x) { return floor(x); }
 __device__ inline float error_function(float x) { return erff(x); }
 __device__ inline double error_function(double x) { return erf(x); }
 

@@ -141,6 +141,37 @@ KERNEL(top)(const real *x, const real *among, real *y, const u32 *row_of, const 
     y[i] = !known ? not_a_number() : !(among && among[i] == 0) && before < (whole)counts[by_row ? u : 0] ? (real)1 : (real)0;
 }
 
+// The places of the keys that match a query best. A thread has a query of a head, and keeps the best so far in order; `best` has their
+// products.
+KERNEL(top_keys)(const real *q, const real *k, const real *among, real *y, real *best, const u32 *row_of, const u32 *offsets, int heads, int e, int keys, int causal, whole count) {
+    EACH(i, count)
+    whole t = i / heads, d = (whole)heads * e;
+    int head = (int)(i % heads), found = 0;
+    whole first = offsets[row_of[t]], end = causal ? t + 1 : (whole)offsets[row_of[t] + 1];
+    real *places = y + (whole)i * keys, *own = best + (whole)i * keys;
+    for (int n = 0; n < keys; n++) places[n] = -1;
+    for (whole key = first; key < end; key++) {
+        if (among && among[key] == 0) continue;
+        real score = 0;
+        for (int c = 0; c < e; c++) score += q[t * d + head * e + c] * k[key * d + head * e + c];
+        if (is_nan(score) || (among && is_nan(among[key]))) {
+            for (int n = 0; n < keys; n++) places[n] = not_a_number();
+            break;
+        }
+        // Equal ones stay before those that come later.
+        int at = found;
+        while (at > 0 && own[at - 1] < score) at--;
+        if (at == keys) continue;
+        if (found < keys) found++;
+        for (int n = found - 1; n > at; n--) {
+            own[n] = own[n - 1];
+            places[n] = places[n - 1];
+        }
+        own[at] = score;
+        places[at] = (real)(key - first);
+    }
+}
+
 // The unit of number i: units are rows, whose positions `row_of` tells, or even pieces of `width` numbers.
 #define UNIT (row_of ? row_of[i / (u32)width] : i / (u32)width)
 

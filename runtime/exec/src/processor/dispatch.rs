@@ -176,6 +176,7 @@ impl<T: Element> Executor<T> {
             }
             Op::OffsetAttention => self.offset_attention(&c),
             Op::GeometricAttention => self.geometric_attention(&c),
+            Op::TopKeys => self.top_keys(&c),
             Op::S4d | Op::Ema => self.scan(&c),
             Op::Neighbours => self.neighbours(&c),
             Op::MergeProbability => self.merge_probability(&c),

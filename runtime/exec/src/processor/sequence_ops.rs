@@ -1,6 +1,6 @@
 //! Ops that work along whole rows: scans, attention with a number per distance, and geometric attention.
 
-use rtc_compiler::ir::attribute::{self, Sight};
+use rtc_compiler::ir::attribute::{self, Mask, Sight};
 use rtc_compiler::ir::ops::Op;
 
 use crate::node_context::NodeContext;
@@ -13,6 +13,7 @@ use rtc_kernel::scan::ema::{EmaGrad, EmaParameters};
 use rtc_kernel::scan::s4d::{S4d, S4dGrad};
 use rtc_kernel::scan::state::ScanState;
 use rtc_kernel::scan::{Scan, scan, scan_grad};
+use rtc_kernel::top_keys::TopKeys;
 
 fn how(c: &NodeContext<'_>) -> Scan {
     Scan { side: c.get(attribute::SIDE), lag: c.get(attribute::LAG) }
@@ -103,6 +104,35 @@ impl<T: Element> Executor<T> {
         });
     }
 
+    pub(super) fn top_keys(&mut self, c: &NodeContext<'_>) {
+        let axis = c.axis(0);
+        let sizes = top_keys(c, [&axis.offsets, &axis.offsets]);
+        self.produce(c, |e, c, y| {
+            let [q, k] = [0, 1].map(|n| e.memory.real(c.operand(n)));
+            let among = c.node.operands.get(2).map(|among| e.memory.real(*among));
+            sizes.choose(q, k, among, y);
+        });
+    }
+
+    /// `top_keys` of new positions, which see those before them.
+    pub(super) fn extend_top_keys(&mut self, c: &NodeContext<'_>) {
+        let mut known = match self.kept(c.step.node) {
+            Some(NodeCache::Candidates(known)) => known,
+            _ => Default::default(),
+        };
+        for (known, operand) in known.iter_mut().zip(&c.node.operands[1..]) {
+            known.extend_from_slice(self.memory.real(*operand));
+        }
+        let width = c.last(0);
+        let [queries, keys] = [self.memory.real(c.operand(0)), &known[0][..]].map(|rows| [0, rows.len() / width]);
+        let sizes = top_keys(c, [&queries, &keys]);
+        self.produce(c, |e, c, y| {
+            let among = c.node.operands.get(2).map(|_| known[1].as_slice());
+            sizes.choose(e.memory.real(c.operand(0)), &known[0], among, y);
+        });
+        self.keep(c.step.node, NodeCache::Candidates(known));
+    }
+
     pub(super) fn geometric_attention(&mut self, c: &NodeContext<'_>) {
         let axis = c.axis(0);
         self.produce(c, |e, c, y| {
@@ -131,6 +161,11 @@ impl<T: Element> Executor<T> {
 fn geometric<'a>(c: &NodeContext<'_>, offsets: &'a [usize]) -> GeometricAttention<'a> {
     let (heads, width) = (c.get(attribute::HEADS), c.last(0));
     GeometricAttention { offsets, heads, width, scale: c.node.attrs.scale(width / heads) }
+}
+
+fn top_keys<'a>(c: &NodeContext<'_>, [queries, keys]: [&'a [usize]; 2]) -> TopKeys<'a> {
+    let (heads, count) = (c.get(attribute::HEADS), c.get(attribute::COUNT));
+    TopKeys { queries, keys, heads, width: c.last(0), count, causal: c.get(attribute::MASK) == Mask::Causal }
 }
 
 fn described<'a>(c: &NodeContext<'_>, offsets: &'a [usize]) -> OffsetAttention<'a> {

@@ -62,6 +62,8 @@ pub(super) enum NodeCache<T: Element> {
     Attention(Box<Attended<T>>),
     /// Keys and values of an attention with a number per distance.
     Offsets(offset_attention::OffsetCache<T>),
+    /// Keys among which queries choose, and the number of each that says whether it counts, if there are any.
+    Candidates([Vec<T>; 2]),
     /// The state of a scan.
     Scan(ScanState),
     /// The sum of a mean over the positions so far.
@@ -226,6 +228,7 @@ impl<T: Element> Executor<T> {
             Op::Chunks => self.extend_chunks(c)?,
             Op::Attention if along(1) => self.extend_attention(c)?,
             Op::OffsetAttention if along(1) => self.extend_offset_attention(c),
+            Op::TopKeys if along(1) => self.extend_top_keys(c),
             Op::S4d | Op::Ema if along(0) => self.extend_scan(c),
             Op::CumulativeMean if along(0) => self.extend_mean(c),
             Op::Shift if along(0) => self.extend_shift(c),
