@@ -60,6 +60,7 @@ const REFUSED: &[(&str, &str, &str)] = &[
     ("onnx", "looped_models decaying", "`normal` is a random draw"),
     ("onnx", "diagnostics_", "`beam` is a beam search"),
     ("onnx", "language packed", "an ONNX file has the tokens alone"),
+    ("onnx", "own_data apart", "an ONNX file has the tokens alone"),
 ];
 /// Specs that this test cannot train, and why.
 const UNTRAINED: &[(&str, &str)] = &[
