@@ -9,6 +9,7 @@ mod meaning;
 mod quotient;
 mod range;
 mod reach;
+mod score;
 mod shift;
 mod simplify;
 
@@ -23,6 +24,7 @@ pub use meaning::{Action, Care, LARGEST_BIAS, Meaning, Sort, Term, Untold, bias_
 pub(crate) use range::is_natural;
 pub use range::{BiasFacts, Unbounded, most, sizes};
 pub use reach::{KeyReach, reach};
+pub use score::ScoreExpr;
 pub use shift::{by_distance, pairs_by_distance};
 pub(crate) use simplify::constant;
 pub use simplify::simplify;
@@ -88,6 +90,14 @@ pub enum Func {
     Ln,
     /// `floor(x)`: the largest integer that is at most x.
     Floor,
+    /// `exp(x)`
+    Exp,
+    /// `sqrt(x)`: the square root.
+    Sqrt,
+    /// `tanh(x)`: the hyperbolic tangent.
+    Tanh,
+    /// `sigmoid(x)`: the logistic function.
+    Sigmoid,
 }
 
 /// An expression tree.
@@ -103,6 +113,8 @@ pub enum Expr {
     Var(Var),
     /// The depth that comes with each example.
     Given,
+    /// The score of a query and a key as it is before the expression: their product, times the scale.
+    Score,
     /// `-x`
     Neg(Box<Expr>),
     /// `not x`
@@ -178,7 +190,8 @@ impl BinaryOp {
 
 impl Func {
     /// All functions.
-    pub const ALL: [Func; 5] = [Func::Min, Func::Max, Func::Log, Func::Ln, Func::Floor];
+    pub const ALL: [Func; 9] =
+        [Func::Min, Func::Max, Func::Log, Func::Ln, Func::Floor, Func::Exp, Func::Sqrt, Func::Tanh, Func::Sigmoid];
 
     /// The name in the language.
     pub fn name(self) -> &'static str {
@@ -187,6 +200,10 @@ impl Func {
             Self::Max => "max",
             Self::Log | Self::Ln => "log",
             Self::Floor => "floor",
+            Self::Exp => "exp",
+            Self::Sqrt => "sqrt",
+            Self::Tanh => "tanh",
+            Self::Sigmoid => "sigmoid",
         }
     }
 
@@ -194,7 +211,30 @@ impl Func {
     pub fn arity(self) -> usize {
         match self {
             Self::Min | Self::Max | Self::Log => 2,
-            Self::Ln | Self::Floor => 1,
+            Self::Ln | Self::Floor | Self::Exp | Self::Sqrt | Self::Tanh | Self::Sigmoid => 1,
+        }
+    }
+
+    /// The value for a real number, where the function has a real one for all of them; NaN or infinite where there is none.
+    pub fn of_real(self, x: f64) -> Option<f64> {
+        match self {
+            Self::Exp => Some(x.exp()),
+            Self::Sqrt => Some(x.sqrt()),
+            Self::Tanh => Some(x.tanh()),
+            Self::Sigmoid => Some(1.0 / (1.0 + (-x).exp())),
+            Self::Min | Self::Max | Self::Log | Self::Ln | Self::Floor => None,
+        }
+    }
+
+    /// The derivative of [`Self::of_real`], or of the logarithm, at a number, of which `y` is the value; 0 for all others.
+    pub fn slope(self, x: f64, y: f64) -> f64 {
+        match self {
+            Self::Ln => 1.0 / x,
+            Self::Exp => y,
+            Self::Sqrt => 0.5 / y,
+            Self::Tanh => 1.0 - y * y,
+            Self::Sigmoid => y * (1.0 - y),
+            Self::Min | Self::Max | Self::Log | Self::Floor => 0.0,
         }
     }
 
@@ -214,7 +254,7 @@ impl Expr {
     /// The parts of an expression, in order.
     pub fn operands(&self) -> Vec<&Expr> {
         match self {
-            Self::Int(_) | Self::Float(_) | Self::Bool(_) | Self::Var(_) | Self::Given => Vec::new(),
+            Self::Int(_) | Self::Float(_) | Self::Bool(_) | Self::Var(_) | Self::Given | Self::Score => Vec::new(),
             Self::Neg(x) | Self::Not(x) => vec![x],
             Self::Binary(_, a, b) => vec![a, b],
             Self::Call(_, args) | Self::Learn(_, args) | Self::Read(_, args) => args.iter().collect(),
@@ -227,12 +267,17 @@ impl Expr {
         let among = |args: &[Self]| args.iter().any(|x| x.any(holds));
         holds(self)
             || match self {
-                Self::Int(_) | Self::Float(_) | Self::Bool(_) | Self::Var(_) | Self::Given => false,
+                Self::Int(_) | Self::Float(_) | Self::Bool(_) | Self::Var(_) | Self::Given | Self::Score => false,
                 Self::Neg(x) | Self::Not(x) => x.any(holds),
                 Self::Binary(_, a, b) => a.any(holds) || b.any(holds),
                 Self::Call(_, args) | Self::Learn(_, args) | Self::Read(_, args) => among(args),
                 Self::Draw(draw) => among(&draw.args),
             }
+    }
+
+    /// Whether a name is a variable of pairs of a query and a key, or their score.
+    pub(crate) fn is_of_pair(name: &str) -> bool {
+        name == "score" || Var::ALL.iter().any(|var| var.name() == name)
     }
 
     /// `j <= i`
@@ -253,6 +298,11 @@ impl Expr {
     /// Whether the variable occurs.
     pub fn uses(&self, var: Var) -> bool {
         self.any(&|x| matches!(x, Self::Var(own) if *own == var))
+    }
+
+    /// Whether the score occurs.
+    pub fn holds_score(&self) -> bool {
+        self.any(&|x| *x == Self::Score)
     }
 
     /// Whether a learned table occurs.
@@ -303,6 +353,7 @@ impl Expr {
             Self::Bool(v) => write!(f, "{v}")?,
             Self::Var(v) => write!(f, "{}", v.name())?,
             Self::Given => write!(f, "given")?,
+            Self::Score => write!(f, "score")?,
             Self::Neg(x) => {
                 write!(f, "-")?;
                 x.write(f, NEG)?;

@@ -198,7 +198,8 @@ impl IncrementalRules<'_> {
     fn attention(&self, id: NodeId) -> Result<(), String> {
         let node = self.graph.node(id);
         let (queries, keys) = (self.ragged(node.operands[0]), self.ragged(node.operands[1]));
-        let placed = node.get(attribute::MASK) != Mask::All || node.has(attribute::BIAS);
+        let biased = node.attrs.score().map_or(true, |score| score.of_pairs().is_some());
+        let placed = node.get(attribute::MASK) != Mask::All || biased;
         match (queries, keys) {
             (None, None) => Ok(()),
             (Some(_), None) if placed || node.has(attribute::POSITION) => {

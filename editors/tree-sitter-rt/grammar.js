@@ -8,7 +8,7 @@ const maybe_list = (rule, by) => optional(list(rule, by))
 
 /** Words that begin or join something. `and`, `or`, `not` are no names. */
 const WORDS = [
-  'use', 'let', 'model', 'variant', 'of', 'mask', 'bias', 'def', 'atomic', 'show', 'share', 'carry', 'out', 'go', 'until', 'loss',
+  'use', 'let', 'model', 'variant', 'of', 'mask', 'bias', 'score', 'def', 'atomic', 'show', 'share', 'carry', 'out', 'go', 'until', 'loss',
   'remove', 'replace', 'by', 'wrap', 'in', 'add', 'after', 'before', 'untie', 'tie',
 ]
 
@@ -39,13 +39,14 @@ module.exports = grammar({
   rules: {
     file: $ => seq(repeat(choice($._line, seq($._item, $._line))), optional($._item)),
 
-    _item: $ => choice($.use, $.let, $.model, $.variant, $.mask, $.bias, $.def),
+    _item: $ => choice($.use, $.let, $.model, $.variant, $.mask, $.bias, $.score, $.def),
     use: $ => seq('use', $.string),
     let: $ => seq('let', field('name', $.name), '=', $._expr),
     model: $ => seq('model', field('name', $.full_name), $.body),
     variant: $ => seq('variant', field('name', $.name), 'of', field('of', $.full_name), $.edits),
     mask: $ => seq('mask', field('name', $.name), optional($.params), '=', $._expr),
     bias: $ => seq('bias', field('name', $.name), optional($.params), '=', $._expr),
+    score: $ => seq('score', field('name', $.name), optional($.params), '=', $._expr),
     def: $ => seq(optional('atomic'), 'def', optional(field('kind', $.name)), field('name', $.name), $.params, $.def_body),
     full_name: $ => seq($.name, optional(seq(':', $.name))),
     params: $ => seq('(', maybe_list($.name, ','), ')'),

@@ -57,7 +57,7 @@ mod tests {
 
     #[test]
     fn words_are_those_of_the_grammar() {
-        let items = ["use", "let", "model", "variant", "mask", "bias", "atomic", "def"];
+        let items = ["use", "let", "model", "variant", "mask", "bias", "score", "atomic", "def"];
         assert_eq!(beginnings("item"), items);
         for word in ["remove", "replace", "wrap", "add"] {
             assert!(beginnings("edit").contains(&word), "{word}");

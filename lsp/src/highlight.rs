@@ -14,7 +14,7 @@ pub fn textmate() -> Value {
     const TRUTHS: [&str; 2] = ["true", "false"];
     let keywords = grammar::words().into_iter().filter(|word| !OPERATORS.contains(word) && !TRUTHS.contains(word));
     let rule = |scope: &str, pattern: String| json!({ "name": format!("{scope}.rt"), "match": pattern });
-    let defining = "\\b(model|variant|mask|bias|def)\\s+(?:(\\w+)\\s+)?(\\w+)(?=\\s*(?:[({=:]|of\\b))";
+    let defining = "\\b(model|variant|mask|bias|score|def)\\s+(?:(\\w+)\\s+)?(\\w+)(?=\\s*(?:[({=:]|of\\b))";
     json!({
         "$schema": "https://raw.githubusercontent.com/martinring/tmlanguage/master/tmlanguage.json",
         "name": "rtc spec",

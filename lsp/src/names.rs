@@ -9,7 +9,7 @@ use rtc_compiler::check::{self, BindingIndex, BindingPlaces};
 use rtc_compiler::source::Span;
 use rtc_compiler::syntax::ast::{
     BodyElement, BodySyntax, Def, DefElement, DottedPath, Edit, EditKind, Equation, ExprKind, ExprSyntax, File,
-    FileItem, FullName, FunctionRole, ItemKind, KeywordArgument, Let, Name, Statement, ValueSyntax,
+    FileItem, FullName, ItemKind, KeywordArgument, Let, Name, Statement, ValueSyntax,
 };
 use rtc_compiler::syntax::{equation, expression};
 
@@ -184,8 +184,8 @@ impl SymbolTable {
             }
             ItemKind::Function(function) => {
                 self.symbol(SymbolKey::Value(function.name.text.clone()), &function.name, doc, source());
-                let word = if function.role == FunctionRole::Mask { "mask" } else { "bias" };
-                self.params(id, function.params.iter().flatten(), &format!("{word} {}", function.name.text));
+                let called = format!("{} {}", function.role.word(), function.name.text);
+                self.params(id, function.params.iter().flatten(), &called);
             }
             ItemKind::Model { name, body } => {
                 let key = SymbolKey::Model(name.text());

@@ -1,7 +1,7 @@
 //! The outline of a document.
 
 use lsp_types::{DocumentSymbol, SymbolKind};
-use rtc_compiler::syntax::ast::{DefElement, FileItem, FunctionRole, ItemKind, Name};
+use rtc_compiler::syntax::ast::{DefElement, FileItem, ItemKind, Name};
 
 use crate::names::CheckedText;
 use crate::text::IndexedText;
@@ -20,8 +20,7 @@ fn symbol(text: &IndexedText, item: &FileItem) -> Option<DocumentSymbol> {
             (format!("{}:{}", base.model.text, name.text), name.span, SymbolKind::CLASS, "variant")
         }
         ItemKind::Function(function) => {
-            let role = if function.role == FunctionRole::Mask { "mask" } else { "bias" };
-            (function.name.text.clone(), function.name.span, SymbolKind::FUNCTION, role)
+            (function.name.text.clone(), function.name.span, SymbolKind::FUNCTION, function.role.word())
         }
         ItemKind::Def(def) => (def.name.text.clone(), def.name.span, SymbolKind::FUNCTION, "def"),
     };

@@ -56,6 +56,7 @@ const BUILT_IN: &[(&str, &str)] = &[
     ("rir_om.rt", include_str!("../../specs/rir_om.rt")),
     ("rnn_grc.rt", include_str!("../../specs/rnn_grc.rt")),
     ("s4d.rt", include_str!("../../specs/s4d.rt")),
+    ("ssmax.rt", include_str!("../../specs/ssmax.rt")),
     ("streaming.rt", include_str!("../../specs/streaming.rt")),
     ("tlb.rt", include_str!("../../specs/tlb.rt")),
     ("transformer.rt", include_str!("../../specs/transformer.rt")),

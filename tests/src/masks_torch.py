@@ -41,14 +41,14 @@ class Weights:
         inner = F.silu(self.linear(x, f"{name}.{gate}")) * self.linear(x, f"{name}.up")
         return self.linear(inner, f"{name}.down")
 
-    def attention(self, x, name, mask, bias=0.0, heads=2, rotate=None):
-        """Heads side by side; `mask` and `bias` are `[heads or 1, queries, keys]`."""
+    def attention(self, x, name, mask, bias=0.0, heads=2, rotate=None, factor=1.0):
+        """Heads side by side; `mask`, `bias` and the `factor` of scores are `[heads or 1, queries, keys or 1]`."""
         def split(which):
             return self.linear(x, f"{name}.{which}").unflatten(-1, (heads, -1)).transpose(0, 1)
         q, k, v = split("query"), split("key"), split("value")
         if rotate:
             q, k = rotate(q), rotate(k)
-        scores = q @ k.transpose(1, 2) / q.shape[-1] ** 0.5 + bias
+        scores = q @ k.transpose(1, 2) / q.shape[-1] ** 0.5 * factor + bias
         mixed = scores.masked_fill(~mask, float("-inf")).softmax(-1) @ v
         return self.linear(mixed.transpose(0, 1).flatten(1), f"{name}.output")
 
@@ -163,6 +163,17 @@ def moba(w, x, given, reads, block=16, heads=2):
     return x
 
 
+def ssmax(w, x, given, factor):
+    """Nakanishi 2025: the base of the powers is the number of keys, n^(s z) = exp(s log(n) z)."""
+    for layer in range(2):
+        at, keys = f"stack.{layer}", torch.arange(1, len(x) + 1).double()
+        read = f"{at}.attention"
+        by = factor(lambda name: w[f"{read}.score{name}"][:, None, None], keys.log()[:, None])
+        x = x + w.attention(w.rms_norm(x, f"{at}.norm"), read, past(len(x)), rotate=rope, factor=by)
+        x = x + w.swiglu(w.rms_norm(x, f"{at}.norm_2"), at)
+    return x
+
+
 def row(r, c, s, d):
     return r == s
 
@@ -191,6 +202,9 @@ MODELS = {
     "moba": lambda w, x, given: moba(w, x, given, lambda q, k: earlier_blocks(q, k, 16, 2)),
     "whole": lambda w, x, given: moba(w, x, given, lambda q, k: torch.ones(len(q), len(q), dtype=torch.bool)),
     "own": lambda w, x, given: moba(w, x, given, lambda q, k: torch.zeros(len(q), len(q), dtype=torch.bool)),
+    "ssmax": lambda w, x, given: ssmax(w, x, given, lambda learned, log: learned("") * log),
+    "fixed": lambda w, x, given: ssmax(w, x, given, lambda learned, log: log),
+    "with_bias": lambda w, x, given: ssmax(w, x, given, lambda learned, log: learned("_s") * log + learned("_b")),
     "packed": packed,
 }
 

@@ -6,11 +6,11 @@ use std::sync::Mutex;
 
 use rtc_compiler::check::{Loader, check, check_form, names};
 use rtc_compiler::diag::{Style, render};
-use rtc_compiler::expr::Expr;
+use rtc_compiler::expr::{Expr, ScoreExpr};
 use rtc_compiler::ir::attribute::{self, Attrs, Layout};
 use rtc_compiler::ir::graph::{Graph, MAIN, NewNode, NodeId, Value};
 use rtc_compiler::ir::ops::Op;
-use rtc_compiler::ir::types::Dim;
+use rtc_compiler::ir::types::{Attr, Dim};
 use rtc_compiler::lower::{Binding, Objective, attach_loss, lower};
 use rtc_compiler::schema::Catalog;
 use rtc_compiler::source::Source;
@@ -362,7 +362,9 @@ pub fn with_shared_keys(graph: &Graph) -> Graph {
                 graph.set_operands(id, operands);
                 graph.set_attr(id, attribute::KEY_HEADS, heads / 2);
                 graph.set_attr(id, attribute::SCALE, 0.7);
-                graph.set_attr(id, attribute::SOFTCAP, 0.9);
+                if let Ok(ScoreExpr::Parts { bias, .. }) = node.attrs.score() {
+                    graph.set_attr(id, attribute::SCORE, &Attr::from(&Expr::score(Some(0.9), bias)));
+                }
             }
             Op::Rotate => {
                 let part = width(0) / node.get(attribute::HEADS) / 4 * 2;
@@ -385,7 +387,8 @@ pub fn with_steps(graph: &Graph) -> Graph {
         let node = graph.node(id).clone();
         let Some(owner) = graph.owner(node.region).filter(|owner| graph.node(*owner).op == Op::Recur) else { continue };
         let steps = graph.node(owner).get(attribute::BOUND).steps();
-        let (true, Some(steps), false) = (node.op == Op::Attention, steps, node.has(attribute::BIAS)) else { continue };
+        let plain = node.attrs.score().is_ok_and(|score| score.of_pairs().is_none());
+        let (true, Some(steps), true) = (node.op == Op::Attention, steps, plain) else { continue };
         let [queries, keys] = [0, 1].map(|n| graph.ty(node.operands[n]).clone());
         let like = graph.node(owner).operands.iter().copied().find(|v| *graph.ty(*v) == keys);
         let (Some(like), true) = (like, queries.ragged().is_some() && queries.ragged() == keys.ragged()) else {

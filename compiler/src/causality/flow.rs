@@ -156,7 +156,7 @@ impl Analysis<'_> {
         let (queries, keys) = (self.axis_depth(query), self.axis_depth(key));
         match (keys, queries) {
             // Slots have no positions. What tells how many queries there are tells the length.
-            (_, Some(depth)) if mask::reads_length(node.find(attribute::BIAS)) => {
+            (_, Some(depth)) if mask::reads_length(node.find(attribute::SCORE)) => {
                 self.raise_leaking(id, Reach::whole(depth), Some(query), &Why::Bias);
             }
             (None, Some(depth)) if mask::reads_length(node.get(attribute::MASK).rule()) => {
@@ -174,14 +174,14 @@ impl Analysis<'_> {
         }
     }
 
-    /// Whether queries of an attention provably see no key behind their own position, and mask and bias do not read the length.
+    /// Whether queries of an attention provably see no key behind their own position, and mask and score do not read the length.
     pub fn sees_past(&self, id: NodeId) -> bool {
         let node = self.graph.node(id);
         let causal = match node.op {
             Op::OffsetAttention => node.get(attribute::SIGHT) == Sight::Causal,
             _ => self.sight(id) == mask::Sight::Past,
         };
-        causal && !mask::reads_length(node.find(attribute::BIAS))
+        causal && !mask::reads_length(node.find(attribute::SCORE))
     }
 
     /// What the mask of an attention lets a query see.

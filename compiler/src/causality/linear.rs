@@ -201,7 +201,7 @@ impl Refuter {
                 let positive = base.terms.is_empty() && base.constant > 0;
                 self.unknown(expr, |me| if positive { Some(vec![me.times(-1)?.offset(1)?]) } else { Some(vec![]) })
             }
-            Expr::Call(Func::Ln | Func::Floor, _) => None,
+            Expr::Call(Func::Ln | Func::Floor | Func::Exp | Func::Sqrt | Func::Tanh | Func::Sigmoid, _) => None,
             Expr::Call(func @ (Func::Min | Func::Max), args) => {
                 let sign = if *func == Func::Min { 1 } else { -1 };
                 let bounds = args.iter().map(|arg| self.linear(arg)).collect::<Option<Vec<_>>>()?;

@@ -241,7 +241,7 @@ impl StatementBuilder<'_, '_> {
                 let constant = self.items.named().is_constant(name);
                 let named = self.items.named();
                 let of_pairs = |name: &str| {
-                    let seen = [Var::I, Var::J, Var::Head, Var::Length].into_iter().any(|var| var.name() == name);
+                    let seen = Expr::is_of_pair(name) && name != Var::Step.name();
                     seen || named.find(name).is_some() && !named.is_constant(name)
                 };
                 match self.scopes.find(scope, name).cloned() {

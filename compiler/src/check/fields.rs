@@ -10,7 +10,7 @@ use crate::diag::{Diagnostic, Kind, closest, did_you_mean, list};
 use crate::expr::{Expr, most};
 use crate::feature::{self, Feature};
 use crate::ir::pointwise::{ACTIVATIONS, Pointwise};
-use crate::resolve::{Allowed, BIAS, CONSTANT, DEPTH, ExpressionType, MASK, NameBinding, Resolver, ScopeId, Typed};
+use crate::resolve::{Allowed, CONSTANT, DEPTH, ExpressionType, NameBinding, Resolver, ScopeId, Typed};
 use crate::schema::{Default, FieldKind, StatementField, Text, Words};
 use crate::source::Span;
 use crate::spec::{FieldValue, Origin, Setting};
@@ -256,7 +256,7 @@ impl StatementBuilder<'_, '_> {
 
     fn attention(&mut self, field: &StatementField, expr: &ast::ExprSyntax, scope: ScopeId) -> Option<FieldValue> {
         let is_mask = field.kind == FieldKind::Mask;
-        let allowed = if is_mask { MASK } else { BIAS };
+        let allowed = Allowed::of_pairs(field);
         if let Ok(name) = self.stands_for(expr, scope, allowed.words) {
             if allowed.words.contains(&name.text.as_str()) {
                 return Some(FieldValue::Word(name.text));

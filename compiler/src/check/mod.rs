@@ -36,7 +36,7 @@ use std::sync::Arc;
 use crate::define;
 use crate::diag::{Diagnostic, Kind, Problems, did_you_mean, list};
 use crate::lower::{self, Binding};
-use crate::resolve::{ATTENTION, Resolver, Scopes};
+use crate::resolve::{Allowed, Resolver, Scopes};
 use crate::schema::Catalog;
 use crate::source::{Source, SourceId, Sources, Span};
 use crate::spec::Spec;
@@ -298,7 +298,8 @@ fn apply_edits(
 fn check_definitions(items: &DefinedItems<'_>, problems: &mut Problems) {
     let mut scopes = Scopes::default();
     for function in items.named().functions().filter(|f| f.params.as_ref().is_none_or(Vec::is_empty)) {
-        Resolver::new(items.named(), &mut scopes, problems, ATTENTION).function(function);
+        let allowed = Allowed::of_function(function.role);
+        Resolver::new(items.named(), &mut scopes, problems, allowed).function(function);
     }
 }
 

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use super::{STATE, constant, words};
 use crate::diag::{Diagnostic, Kind, Problems, did_you_mean, list, same_meaning};
-use crate::expr::{BinaryOp, Var};
+use crate::expr::{BinaryOp, Expr};
 use crate::feature::{Feature, Slot};
 use crate::ir::pointwise::Pointwise;
 use crate::source::Span;
@@ -494,8 +494,8 @@ impl NameChecker<'_> {
         let mut missing = vec![];
         let steps = self.has_steps();
         read(expr, how, &mut |name, how| {
-            let of_pairs = how.is_of_pairs()
-                && (Var::ALL.iter().any(|var| var.name() == name.text) || self.of_pairs.contains(name.text.as_str()));
+            let of_pairs =
+                how.is_of_pairs() && (Expr::is_of_pair(&name.text) || self.of_pairs.contains(name.text.as_str()));
             let given = match how {
                 _ if of_pairs => true,
                 NameUse::Function | NameUse::PairFunction => steps && name.text == "last",

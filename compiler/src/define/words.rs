@@ -910,7 +910,7 @@ fn attention_rules(e: &mut Eval<'_, '_>, c: &Application<'_>, width: usize) -> O
         _ => c.span,
     };
     let most = e.l.steps.as_ref().and_then(|steps| steps.number().most).map(|steps| Expr::Int(steps as i64));
-    let faults = crate::feature::bias_faults(&c.block, most.as_ref(), &place);
+    let faults = crate::feature::score_faults(&c.block, most.as_ref(), &place);
     let found = faults.len();
     for diagnostic in faults {
         let _: Option<()> = e.report(diagnostic);

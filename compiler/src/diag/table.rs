@@ -331,9 +331,9 @@ declare! {
         bad: ["mask near = i - j" { "readout mean" }],
         good: ["mask near = i - j < 4" { "readout mean" }];
 
-    /// A bias is true or false; it must be a number.
+    /// A bias or a score is true or false; it must be a number.
     BiasNotNumber = "bias-not-number", Error,
-        doc: "A bias is added to the attention score of a query `i` and a key `j`.",
+        doc: "A bias is added to the attention score of a query `i` and a key `j`, and a score is what that becomes.",
         bad: ["bias slope = j <= i" { "readout mean" }],
         good: ["bias slope = j - i" { "readout mean" }];
 

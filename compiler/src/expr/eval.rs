@@ -69,7 +69,7 @@ pub enum EvalError {
     /// A learned table has no value before training.
     #[error("a learned table has no fixed value")]
     Learned,
-    /// A value of a position has no number without a row.
+    /// A value of a position has no number without a row, and a score none without a query and a key.
     #[error("a value that is read at a position has no fixed number")]
     Read,
     /// A distribution with parameters that it can't have.
@@ -174,7 +174,7 @@ pub fn eval_with(expr: &Expr, env: &Env, chance: Option<&dyn Chance>) -> Result<
         },
         Expr::Draw(draw) => draw.value(env, chance)?,
         Expr::Learn(..) => return Err(EvalError::Learned),
-        Expr::Read(..) => return Err(EvalError::Read),
+        Expr::Read(..) | Expr::Score => return Err(EvalError::Read),
     })
 }
 
@@ -285,6 +285,14 @@ pub(super) fn call_one(func: Func, x: ScalarValue) -> Result<ScalarValue, EvalEr
         (Func::Ln, x) => {
             let x = x.number()?.float();
             if x > 0.0 { Ok(ScalarValue::Float(x.ln())) } else { Err(EvalError::BadLogarithm) }
+        }
+        (func, x) if func.arity() == 1 => {
+            let x = x.number()?.float();
+            match func.of_real(x) {
+                Some(value) if value.is_finite() => Ok(ScalarValue::Float(value)),
+                _ if func == Func::Sqrt => Err(EvalError::NoRoot),
+                _ => Err(EvalError::TooLarge),
+            }
         }
         _ => Err(EvalError::WrongKind),
     }

@@ -25,6 +25,8 @@ pub enum ReadFrom {
     Table(usize),
     /// A value of the positions.
     Value(usize),
+    /// The score.
+    Score,
 }
 
 /// The places where learned tables and values are read.
@@ -44,7 +46,7 @@ impl Uses<'_> {
     pub fn operands(&self) -> Vec<ReadFrom> {
         let operand = |from| match from {
             ReadFrom::Value(n) => ReadFrom::Value(self.values[n].parse().unwrap_or(usize::MAX)),
-            table => table,
+            other => other,
         };
         self.uses.iter().map(|(from, _)| operand(*from)).collect()
     }
@@ -60,7 +62,7 @@ pub fn tables(expr: &Expr) -> Uses<'_> {
 /// How often an expression reads tables and values. Asked while models run, so nothing is collected.
 fn uses(expr: &Expr) -> usize {
     match expr {
-        Expr::Learn(..) | Expr::Read(..) => 1,
+        Expr::Learn(..) | Expr::Read(..) | Expr::Score => 1,
         Expr::Int(_) | Expr::Float(_) | Expr::Bool(_) | Expr::Var(_) | Expr::Given => 0,
         Expr::Neg(x) | Expr::Not(x) => uses(x),
         Expr::Binary(_, a, b) => uses(a) + uses(b),
@@ -87,6 +89,9 @@ fn collect<'e>(expr: &'e Expr, found: &mut Uses<'e>) {
         }
         found.uses.push((ReadFrom::Value(value), indices));
         return;
+    }
+    if *expr == Expr::Score {
+        found.uses.push((ReadFrom::Score, &[]));
     }
     for operand in expr.operands() {
         collect(operand, found);
@@ -148,15 +153,19 @@ fn broken(operands: &[ScalarValue]) -> bool {
 }
 
 impl LearnedWalk<'_, '_> {
+    /// What a use reads, and whether it is the one by which is derived.
+    fn read(&mut self, indices: &[Expr]) -> Result<(ScalarValue, f64), EvalError> {
+        let here = self.next;
+        self.next += 1;
+        let value = (self.learned)(here, indices)?;
+        let value = if value.is_finite() { value } else { f64::NAN };
+        Ok((ScalarValue::Float(value), if here == self.by { 1.0 } else { 0.0 }))
+    }
+
     fn number(&mut self, expr: &Expr) -> Result<(ScalarValue, f64), EvalError> {
         match expr {
-            Expr::Learn(_, indices) | Expr::Read(_, indices) => {
-                let here = self.next;
-                self.next += 1;
-                let value = (self.learned)(here, indices)?;
-                let value = if value.is_finite() { value } else { f64::NAN };
-                Ok((ScalarValue::Float(value), if here == self.by { 1.0 } else { 0.0 }))
-            }
+            Expr::Learn(_, indices) | Expr::Read(_, indices) => self.read(indices),
+            Expr::Score => self.read(&[]),
             Expr::Neg(x) => {
                 let (x, dx) = self.number(x)?;
                 if broken(&[x]) {
@@ -192,9 +201,9 @@ impl LearnedWalk<'_, '_> {
                     if broken(&[x]) && *func != Func::Floor {
                         return Ok(NOTHING);
                     }
-                    // What is rounded does not change.
-                    let slope = if *func == Func::Ln && dx != 0.0 { dx / x.real()? } else { 0.0 };
-                    Ok((call_one(*func, x)?, slope))
+                    let value = call_one(*func, x)?;
+                    let slope = if dx != 0.0 { dx * func.slope(x.real()?, value.real()?) } else { 0.0 };
+                    Ok((value, slope))
                 }
                 [a, b] => {
                     let (a, b) = (self.number(a)?, self.number(b)?);

@@ -31,7 +31,7 @@ pub enum Term {
     Var(Var),
     /// The depth that comes with each example.
     Given,
-    /// The number that a use of a learned table or of a value reads, the uses counted in reading order; its indices lie inside.
+    /// The number that a use of a learned table, of a value or of the score reads, the uses counted in reading order; its indices lie inside.
     Learned(usize, Vec<Term>),
     /// An operation.
     Apply(Action, Vec<Term>),
@@ -76,6 +76,8 @@ pub enum Action {
     LogUp(Care),
     /// The natural logarithm; 0 of what is not positive.
     Ln(Care),
+    /// A function of a real number; where it has no result, what is asked with [`Care::Sure`] is infinite or none, else that of 0.
+    Of(Func, Care),
     /// The largest whole number that is at most a real one; 0 where it does not fit into 64 bits.
     Floor(Care),
     /// A whole number as a real one.
@@ -227,7 +229,7 @@ impl Action {
             | Self::ProductFits
             | Self::PowerFits => Sort::Truth,
             Self::LogUp(_) | Self::Floor(_) | Self::Index(_) => Sort::Whole,
-            Self::Ln(_) | Self::ToReal | Self::Bounded => Sort::Real,
+            Self::Ln(_) | Self::Of(..) | Self::ToReal | Self::Bounded => Sort::Real,
             Self::Negative
             | Self::Plus
             | Self::Minus
@@ -313,10 +315,11 @@ impl TermReader<'_> {
                 let parts = args.iter().map(|arg| self.read(arg)).collect::<Result<Vec<_>, _>>()?;
                 let defined = parts.iter().fold(YES, |all, part| all.and(part.defined.clone()));
                 let certain = defined == YES;
-                let own = self.call(*func, (args, certain), parts.into_iter().map(|part| part.value).collect());
+                let own = self.call(expr, *func, (args, certain), parts.into_iter().map(|part| part.value).collect());
                 Meaning { defined: defined.and(own.defined), ..own }
             }
             Expr::Learn(_, indices) | Expr::Read(_, indices) => self.learned(indices)?,
+            Expr::Score => self.learned(&[])?,
         })
     }
 
@@ -380,7 +383,7 @@ impl TermReader<'_> {
         Meaning { value: Term::apply(Action::Bounded, [value]), defined: defined.and(is_finite) }
     }
 
-    fn call(&self, func: Func, (args, certain): (&[Expr], bool), parts: Vec<Term>) -> Meaning {
+    fn call(&self, expr: &Expr, func: Func, (args, certain): (&[Expr], bool), parts: Vec<Term>) -> Meaning {
         let always = |value| Meaning { value, defined: YES };
         let real = parts.iter().any(|x| x.sort() == Sort::Real);
         let mut parts = parts.into_iter().map(|x| if real { x.real() } else { x });
@@ -400,6 +403,14 @@ impl TermReader<'_> {
                 let has = Term::apply(Action::Less, [Term::Real(0.0), x.clone()]);
                 let defined = if sure { YES } else { has };
                 Meaning { value: Term::apply(Action::Ln(care(&defined, certain)), [x]), defined }
+            }
+            Func::Exp | Func::Sqrt | Func::Tanh | Func::Sigmoid => {
+                let of = |care, x| Term::apply(Action::Of(func, care), [x]);
+                let x = x.real();
+                let sure = certain && within(expr, self.facts, FINITE);
+                let ask = || Term::apply(Action::Finite, [of(Care::Sure, x.clone())]);
+                let defined = if sure { YES } else { ask() };
+                Meaning { value: of(care(&defined, certain), x), defined }
             }
             Func::Floor if x.sort() == Sort::Whole => always(x),
             Func::Floor => {
@@ -523,6 +534,11 @@ mod tests {
             [ScalarValue::Float(a)] => match action {
                 Action::Negative => ScalarValue::Float(-a),
                 Action::Ln(_) => ScalarValue::Float(if a > 0.0 { a.ln() } else { 0.0 }),
+                Action::Of(func, care) => {
+                    let of = |x| func.of_real(x).expect("a function of real numbers");
+                    let value = of(a);
+                    ScalarValue::Float(if care == Care::Sure || value.is_finite() { value } else { of(0.0) })
+                }
                 Action::Bounded => ScalarValue::Float(if a.is_finite() { a } else { 0.0 }),
                 Action::Finite => ScalarValue::Bool(a.is_finite()),
                 Action::FloorFits => ScalarValue::Bool(a.floor().abs() < 9_223_372_036_854_775_808.0),
@@ -616,7 +632,8 @@ mod tests {
             );
         }
         let one = random(depth - 1, false, state);
-        match below(state, 11) {
+        match below(state, 13) {
+            11 | 12 => format!("{}({one})", pick(&["exp", "sqrt", "tanh", "sigmoid"], state)),
             0 => format!("neg({one})"),
             1 => format!("log({one})"),
             2 => format!("floor({one})"),

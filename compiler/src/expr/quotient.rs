@@ -10,12 +10,12 @@ impl Expr {
     pub(crate) fn is_whole(&self) -> bool {
         match self {
             Self::Int(_) | Self::Var(_) | Self::Given => true,
-            Self::Float(_) | Self::Bool(_) | Self::Not(_) | Self::Learn(..) | Self::Read(..) => false,
+            Self::Float(_) | Self::Bool(_) | Self::Not(_) | Self::Learn(..) | Self::Read(..) | Self::Score => false,
             Self::Neg(x) => x.is_whole(),
             Self::Binary(BinaryOp::Pow, a, b) => a.is_whole() && b.is_whole() && is_natural(b),
             Self::Binary(op, a, b) => !op.is_boolean() && a.is_whole() && b.is_whole(),
             Self::Call(Func::Floor | Func::Log, _) => true,
-            Self::Call(Func::Ln, _) => false,
+            Self::Call(func, _) if *func == Func::Ln || func.of_real(0.0).is_some() => false,
             Self::Call(_, args) => args.iter().all(Self::is_whole),
             Self::Draw(draw) => draw.distribution.is_whole(),
         }

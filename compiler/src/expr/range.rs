@@ -148,6 +148,9 @@ fn form(expr: &Expr, facts: &BiasFacts<'_>) -> NumberRange {
             let x = of(x);
             NumberRange { low: x.low.max(0.0).ln(), high: x.high.max(0.0).ln() }
         }),
+        Expr::Call(func @ (Func::Exp | Func::Sqrt | Func::Tanh | Func::Sigmoid), args) => {
+            args.first().map_or(NumberRange::ANY, |x| rising(*func, of(x)))
+        }
         // Doubling reaches every whole number of 64 bits in 63 steps. Without a bound of positions a table has none either.
         Expr::Call(Func::Log, _) => {
             NumberRange { low: 0.0, high: if facts.farthest.is_finite() { 63.0 } else { f64::INFINITY } }
@@ -168,8 +171,18 @@ fn form(expr: &Expr, facts: &BiasFacts<'_>) -> NumberRange {
             _ => NumberRange::at_least(0.0),
         },
         // Parameters and values have single precision.
-        Expr::Learn(..) | Expr::Read(..) => NumberRange { low: -f64::from(f32::MAX), high: f64::from(f32::MAX) },
+        Expr::Learn(..) | Expr::Read(..) | Expr::Score => {
+            NumberRange { low: -f64::from(f32::MAX), high: f64::from(f32::MAX) }
+        }
         Expr::Bool(_) | Expr::Not(_) => NumberRange::ANY,
+    }
+}
+
+/// The range of a function that rises with its operand; without bounds where some operands have no value.
+fn rising(func: Func, x: NumberRange) -> NumberRange {
+    match [x.low, x.high].map(|x| func.of_real(x)) {
+        [Some(low), Some(high)] if !low.is_nan() && !high.is_nan() => NumberRange { low, high },
+        _ => NumberRange::ANY,
     }
 }
 
@@ -204,8 +217,9 @@ fn operator(op: BinaryOp, whole: bool, a: NumberRange, b: NumberRange) -> Number
 /// Whether every number in an expression is an integer.
 fn is_whole(expr: &Expr) -> bool {
     match expr {
-        Expr::Float(_) | Expr::Call(Func::Ln, _) | Expr::Learn(..) | Expr::Read(..) => false,
+        Expr::Float(_) | Expr::Learn(..) | Expr::Read(..) | Expr::Score => false,
         Expr::Call(Func::Floor, _) => true,
+        Expr::Call(func, _) if *func == Func::Ln || func.of_real(0.0).is_some() => false,
         Expr::Draw(draw) => draw.distribution.is_whole(),
         other => other.operands().into_iter().all(is_whole),
     }

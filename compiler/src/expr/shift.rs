@@ -1,6 +1,6 @@
 //! Expressions that see positions only through their distance `i - j`.
 
-use super::{BinaryOp, Expr, Var};
+use super::{BinaryOp, Expr, ScoreExpr, Var};
 
 /// Whether the value stays the same when `i` and `j` move together, and does not depend on the length. Such an expression
 /// can be evaluated once per distance, with `j` or `i` at 0, for all pairs of positions. What is no sum of products with
@@ -22,8 +22,10 @@ pub fn by_distance(expr: &Expr) -> bool {
     }
 }
 
-/// Whether an attention can evaluate mask and bias once per distance for all heads. Where gradients go apart it goes pair by pair.
-pub fn pairs_by_distance(mask: Option<&Expr>, bias: Option<&Expr>, stop: Option<&Expr>) -> bool {
+/// Whether an attention can evaluate mask and bias once per distance for all heads. Where gradients go apart, or a score is more than a sum,
+/// it goes pair by pair.
+pub fn pairs_by_distance(mask: Option<&Expr>, score: &ScoreExpr, stop: Option<&Expr>) -> bool {
+    let ScoreExpr::Parts { bias, .. } = score else { return false };
     let headless = mask.is_none_or(|mask| !mask.uses(Var::Head));
     mask.into_iter().chain(bias).all(by_distance) && headless && stop.is_none()
 }

@@ -26,8 +26,8 @@ mod stack;
 use std::sync::{Arc, LazyLock};
 
 pub(crate) use attention::{
-    AttentionContext, attended, bias::faults as bias_faults, broken as broken_attention, geometric_fields,
-    given_fields as dot_product_fields, mixed_given as dot_product, stops, word_fields as attention_fields,
+    AttentionContext, attended, broken as broken_attention, geometric_fields, given_fields as dot_product_fields,
+    mixed_given as dot_product, score::faults as score_faults, stops, word_fields as attention_fields,
 };
 pub(crate) use effect::{Idle, check as check_effect, cured, idle, says_more};
 pub(crate) use lowering::{Lowering, misplaced};

@@ -12,6 +12,7 @@ use std::ops::Range;
 use super::attr;
 use super::ops::{AttributeEntry, Op, Takes};
 use super::types::Attr;
+use crate::expr::{Expr, ScoreExpr};
 
 /// The kind of an attribute's value.
 pub trait AttributeKind {
@@ -159,6 +160,14 @@ impl Attrs {
     /// The factor on the scores of an attention with heads of a width.
     pub fn scale(&self, head_width: usize) -> f64 {
         self.find(SCALE).unwrap_or_else(|| 1.0 / (head_width as f64).sqrt())
+    }
+
+    /// What the scaled products of an attention become.
+    ///
+    /// # Errors
+    /// Says what is no expression.
+    pub fn score(&self) -> Result<ScoreExpr, String> {
+        self.find(SCORE).map_or(Ok(ScoreExpr::PLAIN), |score| Ok(ScoreExpr::of(&Expr::try_from(score)?)))
     }
 
     /// The last of `count` operands of an attention, by what they are; `count` is without the keys and values of `stop`.
@@ -675,8 +684,6 @@ attributes! {
     KEY_HEADS = "key_heads": Positive, or HEADS;
     /// The factor on the scores.
     SCALE = "scale": PositiveNumber;
-    /// What scores stay below: `c tanh(score / c)`.
-    SOFTCAP = "softcap": PositiveNumber;
     /// Whether the transposed map is applied.
     TRANSPOSE = "transpose": Flag = false;
     /// Which of two matrices is transposed.
@@ -693,11 +700,11 @@ attributes! {
     MASK = "mask": MaskOf = Mask::All;
     /// Which keys a query of an `offset_attention` sees.
     SIGHT = "mask": Sight = Sight::All;
-    /// What is added to the scores.
-    BIAS = "bias": Call;
+    /// What scores become: an expression of the `score`, which is the scaled product.
+    SCORE = "score": Call;
     /// Where gradients of keys and values go apart: an expression.
     STOP = "stop": Call;
-    /// How many values mask, bias and `stop` read at positions: operands behind the learned tables.
+    /// How many values mask, score and `stop` read at positions: operands behind the learned tables.
     READS = "reads": Count = 0;
     /// Relative positions in the scores.
     POSITION = "position": Relative;

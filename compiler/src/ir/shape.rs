@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 use super::ops::Op;
 use super::pointwise;
 use super::types::{BATCH, CLASSES, Dim, Elem, PAIRS, Type, VOCAB, prefixed, unprefixed};
-use crate::expr::{self, Env, Expr, ReadFrom, ScalarValue, Var, eval};
+use crate::expr::{self, Env, Expr, ReadFrom, ScalarValue, ScoreExpr, Var, eval};
 
 /// What a shape rule sees of a node.
 #[derive(Clone, Copy, Debug)]
@@ -109,7 +109,7 @@ fn for_first(s: &Signature<'_>, forward: ShapeRule) -> Result<Vec<Type>, String>
 }
 
 /// What an attention has behind the `before` operands that it always has and a counter of steps: a table for every `learn` of
-/// the bias, then the vectors and the matrix of relative positions, then the matrices of talking heads. Where gradients stop, the
+/// the score, then the vectors and the matrix of relative positions, then the matrices of talking heads. Where gradients stop, the
 /// forward op has the keys and values that take them behind all that.
 fn attended<'s>(s: &'s Signature<'_>, before: usize) -> Result<&'s [Type], String> {
     let mut rest = s.operands.get(before..).ok_or_else(|| s.mismatch())?;
@@ -149,29 +149,32 @@ fn attended<'s>(s: &'s Signature<'_>, before: usize) -> Result<&'s [Type], Strin
         .ok_or_else(|| s.mismatch())?;
     reads(s, values)?;
     let sized = |ty: &Type| ty.is_real() && ty.dims().iter().all(|d| d.fixed().is_some_and(|n| n > 0));
-    let bias = s.attrs.find(attribute::BIAS).map(Expr::try_from).transpose()?;
-    let learned = bias.as_ref().map(expr::tables);
+    let score = s.attrs.find(attribute::SCORE).map(Expr::try_from).transpose()?;
+    if s.attrs.get(attribute::TALKING) && matches!(s.attrs.score()?, ScoreExpr::Whole(_)) {
+        return Err(format!("the scores of heads that talk in `{}` have a bound and a bias alone", s.op));
+    }
+    let learned = score.as_ref().map(expr::tables);
     let (names, uses) = learned.map_or_else(Default::default, |learned| (learned.names, learned.uses));
     let fits = names.len() == tables.len()
         && tables.iter().all(sized)
         && uses.iter().all(|(from, indices)| match from {
             ReadFrom::Table(table) => indices.len() == tables[*table].dims().len(),
-            ReadFrom::Value(_) => true,
+            ReadFrom::Value(_) | ReadFrom::Score => true,
         });
     if fits { Ok(more) } else { Err(s.mismatch()) }
 }
 
-/// Demands of the values that mask, bias and `stop` read that they have a number, or channels, at every position of the queries or keys
+/// Demands of the values that mask, score and `stop` read that they have a number, or channels, at every position of the queries or keys
 /// where they are read, and that the channels are there for every head.
 fn reads(s: &Signature<'_>, values: &[Type]) -> Result<(), String> {
     let heads = s.attrs.find(attribute::HEADS).unwrap_or(1) as i64;
-    let rules = [
-        s.attrs.find(attribute::MASK).and_then(|mask| mask.rule()),
-        s.attrs.find(attribute::BIAS),
-        s.attrs.find(attribute::STOP),
-    ];
+    let score = s.attrs.find(attribute::SCORE);
+    let rules = [s.attrs.find(attribute::MASK).and_then(|mask| mask.rule()), score, s.attrs.find(attribute::STOP)];
     for rule in rules.into_iter().flatten() {
-        let rule = Expr::try_from(rule)?;
+        let (is_score, rule) = (Some(rule) == score, Expr::try_from(rule)?);
+        if rule.holds_score() && !is_score {
+            return Err(format!("`{}` has no score where a mask or `stop` reads it", s.op));
+        }
         let found = expr::tables(&rule);
         for (from, (_, indices)) in found.operands().into_iter().zip(&found.uses) {
             let ReadFrom::Value(n) = from else { continue };
@@ -226,10 +229,11 @@ fn steps(s: &Signature<'_>, before: usize) -> Result<(), String> {
     let fits = s.operands[1] == s.operands[2] && queries.is_some() && queries == keys && s.dims(0).len() == 3;
     let counter = s.operands.get(before).is_some_and(|step| *step == Type::Tensor(Elem::Index, vec![]));
     s.demand(fits && counter && s.operands[1].ragged().is_some() && s.dims(1).len() == 4)?;
-    let placed = [attribute::BIAS.row, attribute::POSITION.row, attribute::STOP.row, attribute::READS.row];
-    if placed.iter().any(|row| s.attrs.iter().any(|(name, _)| name == row.name)) {
+    let placed = [attribute::POSITION.row, attribute::STOP.row, attribute::READS.row];
+    let plain = matches!(s.attrs.score()?, ScoreExpr::Parts { bias: None, .. });
+    if !plain || placed.iter().any(|row| s.attrs.iter().any(|(name, _)| name == row.name)) {
         return Err(format!(
-            "`{}` to the slots of positions has no bias, reads no values, and has no positions and no `stop`",
+            "`{}` to the slots of positions has nothing but a bound of scores, reads no values, and has no positions and no `stop`",
             s.op
         ));
     }

@@ -317,6 +317,7 @@ impl From<&Expr> for Attr {
             Expr::Bool(v) => Self::Word(v.to_string()),
             Expr::Var(v) => Self::Word(v.name().to_owned()),
             Expr::Given => Self::Word("given".to_owned()),
+            Expr::Score => Self::Word("score".to_owned()),
             Expr::Neg(x) => Self::call("neg", [Self::from(&**x)]),
             Expr::Not(x) => Self::call("not", [Self::from(&**x)]),
             Expr::Binary(op, a, b) => {
@@ -352,6 +353,7 @@ impl TryFrom<&Attr> for Expr {
                 "true" => Ok(Self::Bool(true)),
                 "false" => Ok(Self::Bool(false)),
                 "given" => Ok(Self::Given),
+                "score" => Ok(Self::Score),
                 name => {
                     VARS.into_iter().find(|v| v.name() == name).map(Self::Var).ok_or(format!("unknown name `{name}`"))
                 }

@@ -43,7 +43,7 @@ use crate::expr::{Expr, Var};
 /// Attributes that hold an expression of the language, or of a mask one of two words.
 const EXPRESSIONS: [&str; 5] = [
     attribute::MASK.row.name,
-    attribute::BIAS.row.name,
+    attribute::SCORE.row.name,
     attribute::STOP.row.name,
     attribute::BOUND.row.name,
     attribute::OF.row.name,
@@ -247,9 +247,9 @@ impl GraphChecker<'_> {
         let read = |attr: Option<&Attr>| attr.and_then(|attr| Expr::try_from(attr).ok());
         let of = node.find(attribute::OF).and_then(StepBound::rule);
         let stop = node.find(attribute::STOP);
-        let seen = [node.get(attribute::MASK).rule(), node.find(attribute::BIAS), stop, of];
+        let seen = [node.get(attribute::MASK).rule(), node.find(attribute::SCORE), stop, of];
         if seen.into_iter().filter_map(read).any(|expr| expr.holds_draw()) {
-            self.say(id, "a mask, a bias or a number of choices holds a draw");
+            self.say(id, "a mask, a score or a number of choices holds a draw");
         }
         let bound = read(node.find(attribute::BOUND).and_then(StepBound::rule));
         if bound.is_some_and(|bound| !is_bounded(&bound)) {

@@ -76,15 +76,15 @@ fn at_first_step(graph: &Graph, reader: NodeId, step: Value) -> Option<NewNode> 
     graph.infer(&new).is_ok().then_some(new)
 }
 
-/// Mask, bias and `stop` in step 0.
+/// Mask, score and `stop` in step 0.
 fn first(mut attrs: Attrs) -> Option<Attrs> {
     if let Some(rule) = attrs.get(attribute::MASK).rule() {
         let rule = rule.in_first_step()?;
         attrs.set(attribute::MASK, if rule.text() == Some("true") { Mask::All } else { Mask::Rule(&rule) });
     }
-    if let Some(bias) = attrs.find(attribute::BIAS) {
-        let bias = bias.in_first_step()?;
-        attrs.set(attribute::BIAS, &bias);
+    if let Some(score) = attrs.find(attribute::SCORE) {
+        let score = score.in_first_step()?;
+        attrs.set(attribute::SCORE, &score);
     }
     if let Some(stop) = attrs.find(attribute::STOP) {
         let stop = stop.in_first_step()?;

@@ -92,23 +92,44 @@ pub(crate) struct Allowed {
     vars: &'static [Var],
     given: bool,
     learn: bool,
+    /// Whether `score` is the score of a query and a key.
+    score: bool,
     /// Words that stand for a whole value; the caller knows their meaning.
     pub(crate) words: &'static [&'static str],
     place: &'static str,
 }
 
 /// Masks and biases by name.
-pub(crate) const ATTENTION: Allowed =
-    Allowed { vars: &Var::ALL, given: false, learn: true, words: &[], place: "a mask or bias" };
+const ATTENTION: Allowed =
+    Allowed { vars: &Var::ALL, given: false, learn: true, score: false, words: &[], place: "a mask or bias" };
 /// The mask of an attention.
-pub(crate) const MASK: Allowed = Allowed { words: &["past", "all"], ..ATTENTION };
+const MASK: Allowed = Allowed { words: &["past", "all"], ..ATTENTION };
 /// The bias of an attention.
-pub(crate) const BIAS: Allowed = Allowed { words: &["none"], ..ATTENTION };
+const BIAS: Allowed = Allowed { words: &["none"], ..ATTENTION };
+/// What the scores of an attention become.
+const SCORE: Allowed = Allowed { score: true, place: "a score", ..BIAS };
 /// Depths.
 pub(crate) const DEPTH: Allowed =
-    Allowed { vars: &[Var::Length], given: true, learn: false, words: &[], place: "a depth" };
+    Allowed { vars: &[Var::Length], given: true, learn: false, score: false, words: &[], place: "a depth" };
 /// Plain numbers.
-pub(crate) const CONSTANT: Allowed = Allowed { vars: &[], given: false, learn: false, words: &[], place: "a constant" };
+pub(crate) const CONSTANT: Allowed =
+    Allowed { vars: &[], given: false, learn: false, score: false, words: &[], place: "a constant" };
+
+impl Allowed {
+    /// What the mask, the bias or the score of an attention may use.
+    pub(crate) fn of_pairs(field: &StatementField) -> Self {
+        match (&field.kind, &*field.name) {
+            (FieldKind::Mask, _) => MASK,
+            (_, "score") => SCORE,
+            _ => BIAS,
+        }
+    }
+
+    /// What a definition of a name may use.
+    pub(crate) fn of_function(role: FunctionRole) -> Self {
+        if role == FunctionRole::Score { SCORE } else { ATTENTION }
+    }
+}
 
 /// Resolves one expression.
 pub(crate) struct Resolver<'r> {
@@ -162,7 +183,7 @@ impl<'r> Resolver<'r> {
         if is_mask != (typed.ty == ExpressionType::Bool) {
             let (kind, message, label) = match is_mask {
                 true => (Kind::MaskNotBoolean, "a mask must be true or false", "this is a number"),
-                false => (Kind::BiasNotNumber, "a bias must be a number", "this is true or false"),
+                false => (Kind::BiasNotNumber, "a bias or a score must be a number", "this is true or false"),
             };
             return self.problems.fail(Diagnostic::new(kind, expr.span, message).label(label));
         }
@@ -363,6 +384,9 @@ impl<'r> Resolver<'r> {
             }
             return self.misplaced(name, span);
         }
+        if name == "score" && self.allowed.score {
+            return leaf(Expr::Score, ExpressionType::Float);
+        }
         if ["none", "past", "all"].contains(&name) {
             return self.misplaced(name, span);
         }
@@ -397,12 +421,14 @@ impl<'r> Resolver<'r> {
         let mut known = self.scopes.names(scope);
         known.extend(self.named.names());
         known.extend(self.allowed.vars.iter().map(|v| v.name()));
+        known.extend(self.allowed.score.then_some("score"));
         known.extend(functions.iter().map(|f| f.name()));
         // Inside a larger expression a word has no value.
         known.extend(self.allowed.words.iter().filter(|_| self.level == 1));
         let hint = did_you_mean(name, known);
         let message = format!("`{name}` is not defined");
-        self.problems.fail(Diagnostic::new(Kind::UnknownName, span, message).label(hint))
+        let help = if name == "score" { "only `score` reads it: `score: score + ..` is what a bias adds" } else { "" };
+        self.problems.fail(Diagnostic::new(Kind::UnknownName, span, message).label(hint).help(help))
     }
 
     /// Runs with the definition marked as being inlined; reports one that is marked already.
@@ -443,11 +469,10 @@ impl<'r> Resolver<'r> {
         let typed = self.guarded(&function.name.text, span, |this| this.resolve(&function.body, inner))?;
         let (kind, needs, fits) = match function.role {
             FunctionRole::Mask => (Kind::MaskNotBoolean, "true or false", typed.ty == ExpressionType::Bool),
-            FunctionRole::Bias => (Kind::BiasNotNumber, "a number", typed.ty.is_number()),
+            FunctionRole::Bias | FunctionRole::Score => (Kind::BiasNotNumber, "a number", typed.ty.is_number()),
         };
         if !fits {
-            let what = if function.role == FunctionRole::Mask { "mask" } else { "bias" };
-            let message = format!("the {what} `{}` must be {needs}", function.name.text);
+            let message = format!("the {} `{}` must be {needs}", function.role.word(), function.name.text);
             let label = format!("this is {}", typed.ty.describe());
             return self.problems.fail(Diagnostic::new(kind, function.body.span, message).label(label));
         }
@@ -498,7 +523,7 @@ impl<'r> Resolver<'r> {
             return self.problems.fail(Diagnostic::new(Kind::OutOfRange, args[1].span, message));
         }
         let ty = match func {
-            Func::Ln => ExpressionType::Float,
+            Func::Ln | Func::Exp | Func::Sqrt | Func::Tanh | Func::Sigmoid => ExpressionType::Float,
             Func::Floor => ExpressionType::Int,
             _ if operands.iter().any(|x| x.ty == ExpressionType::Float) => ExpressionType::Float,
             _ => ExpressionType::Int,

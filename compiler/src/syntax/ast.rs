@@ -186,10 +186,10 @@ impl EquationForm {
     }
 }
 
-/// A mask or a bias with a name.
+/// A mask, a bias or a score with a name.
 #[derive(Clone, Debug)]
 pub struct FunctionItem {
-    /// Which of the two.
+    /// Which of them.
     pub role: FunctionRole,
     pub name: Name,
     /// The parameters; `None` when written without parentheses.
@@ -205,6 +205,19 @@ pub enum FunctionRole {
     Mask,
     /// Is added to attention scores.
     Bias,
+    /// Is what attention scores become.
+    Score,
+}
+
+impl FunctionRole {
+    /// The word that defines one.
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::Mask => "mask",
+            Self::Bias => "bias",
+            Self::Score => "score",
+        }
+    }
 }
 
 /// `model` or `model:variant`.

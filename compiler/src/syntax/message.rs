@@ -9,10 +9,10 @@ use crate::diag::{Diagnostic, Kind, Problems, did_you_mean};
 use crate::source::{SourceId, Span};
 
 /// The words that begin an item.
-const ITEM_WORDS: [&str; 7] = ["use", "let", "model", "variant", "mask", "bias", "def"];
+const ITEM_WORDS: [&str; 8] = ["use", "let", "model", "variant", "mask", "bias", "score", "def"];
 
 /// The same for messages.
-const ITEMS: &str = "`use`, `let`, `model`, `variant`, `mask`, `bias` or `def`";
+const ITEMS: &str = "`use`, `let`, `model`, `variant`, `mask`, `bias`, `score` or `def`";
 
 /// The text that was parsed.
 pub(super) struct ParsedText<'a> {
@@ -112,6 +112,7 @@ fn human(rule: Rule) -> Option<&'static str> {
         | Rule::variant_item
         | Rule::mask_item
         | Rule::bias_item
+        | Rule::score_item
         | Rule::def_item
         | Rule::kw_def
         | Rule::atomic
@@ -119,7 +120,8 @@ fn human(rule: Rule) -> Option<&'static str> {
         | Rule::kw_model
         | Rule::kw_variant
         | Rule::kw_mask
-        | Rule::kw_bias => ITEMS,
+        | Rule::kw_bias
+        | Rule::kw_score => ITEMS,
         Rule::field | Rule::statement | Rule::equation | Rule::share | Rule::go | Rule::until | Rule::loss => {
             "a field or a statement"
         }

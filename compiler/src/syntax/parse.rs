@@ -168,6 +168,7 @@ fn is_token(rule: Rule) -> bool {
             | Rule::kw_of
             | Rule::kw_mask
             | Rule::kw_bias
+            | Rule::kw_score
             | Rule::kw_def
             | Rule::kw_show
             | Rule::kw_carry
@@ -243,7 +244,11 @@ impl SyntaxReader<'_> {
             }
             Rule::def_item => ItemKind::Def(self.def(parts)),
             rule => {
-                let role = if rule == Rule::mask_item { FunctionRole::Mask } else { FunctionRole::Bias };
+                let role = match rule {
+                    Rule::mask_item => FunctionRole::Mask,
+                    Rule::bias_item => FunctionRole::Bias,
+                    _ => FunctionRole::Score,
+                };
                 let name = self.name(&parts.need());
                 let params = (parts.peek() == Some(Rule::params)).then(|| parts.need()).map(|p| self.params(p));
                 ItemKind::Function(FunctionItem { role, name, params, body: self.expr(parts.need()) })

@@ -5,7 +5,7 @@
 
 use super::ast::{
     BodyElement, BodySyntax, Comment, Component, Declaration, Def, DefElement, DottedPath, Edit, EditKind, Equation,
-    ExprKind, ExprSyntax, File, FileItem, FunctionRole, ItemKind, KeywordArgument, Let, Name, Statement, ValueSyntax,
+    ExprKind, ExprSyntax, File, FileItem, ItemKind, KeywordArgument, Let, Name, Statement, ValueSyntax,
 };
 use super::parse::parse_any;
 use crate::diag::Problems;
@@ -163,7 +163,7 @@ impl<'a> SyntaxPrinter<'a> {
                 self.braces(&parts, def.braces);
             }
             ItemKind::Function(function) => {
-                let role = if function.role == FunctionRole::Mask { "mask" } else { "bias" };
+                let role = function.role.word();
                 let params = function.params.as_ref().map_or_else(String::new, |p| format!("({})", names(p)));
                 self.word(&format!("{role} {}{params} = {}", function.name.text, self.expr(&function.body)));
             }

@@ -51,7 +51,7 @@ const BROKEN: &[(&str, &str)] = &[
     ),
     (
         "%h = attention %s, %s, %s {heads: 2, mask: lt(sub(i, j), uniform(1, 3, 1, row, 2))} : f32[batch, length, 8]",
-        "a mask, a bias or a number of choices holds a draw",
+        "a mask, a score or a number of choices holds a draw",
     ),
     (
         "%h = recur %x {bound: 9} : f32[batch, 8] (%a: f32[batch, 8], %i: u32[]) { %b = step_slice %w, %i : f32[8] %n = affine %a, %b : f32[batch, 8] yield %n }",
@@ -189,7 +189,7 @@ const BROKEN: &[(&str, &str)] = &[
     ("%v = rotate %s {kind: rope, heads: 2, layout: whole} : f32[batch, length, 8]", "attribute `layout` is not `pairs` or `half`"),
     ("%v = attention %s, %s, %s {heads: 2, key_heads: 0} : f32[batch, length, 8]", "attribute `key_heads` is not a positive count"),
     ("%v = attention %s, %s, %s {heads: 2, scale: 0.0} : f32[batch, length, 8]", "attribute `scale` is not a positive number"),
-    ("%v = attention %s, %s, %s {heads: 2, softcap: inf} : f32[batch, length, 8]", "attribute `softcap` is not a positive number"),
+    ("%v = attention %s, %s, %s {heads: 2, scale: inf} : f32[batch, length, 8]", "attribute `scale` is not a positive number"),
     ("%v = attention %s, %s, %s {mask: all} : f32[batch, length, 8]", "attribute `heads` is missing"),
     ("%v = position %s {at: middle} : f32[batch, 8]", "attribute `at` is not `first`, `last` or `before_last`"),
     ("%v = full %x {rank: 2} : f32[batch, 8]", "attribute `value` is missing"),
@@ -197,6 +197,7 @@ const BROKEN: &[(&str, &str)] = &[
 
 /// As `BROKEN`, with types that do not fit: what the reader says.
 const UNFIT: &[(&str, &str)] = &[
+    ("%v = attention %s, %s, %s {heads: 2, mask: gt(score, 0)} : f32[batch, length, 8]", "has no score where a mask"),
     (
         "%v = rotate %s {kind: rope, heads: 2, part: 3} : f32[batch, length, 8]",
         "3 channels of a head of 4 cannot be turned in pairs",

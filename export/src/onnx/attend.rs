@@ -1,6 +1,6 @@
 //! Attention: scores, what hides and what biases them, and positions relative to one another.
 
-use rtc_compiler::expr::Expr;
+use rtc_compiler::expr::{Expr, ScoreExpr};
 use rtc_compiler::ir::attribute::{self, Mask, Relative, Sight};
 use rtc_compiler::ir::graph::{Node, Value};
 use rtc_compiler::ir::types::{Dim, Elem};
@@ -8,7 +8,7 @@ use rtc_compiler::ir::types::{Dim, Elem};
 use super::OnnxRefusal;
 use super::build::{AxisSize, OnnxBuilder};
 use super::expr::{BiasTable, PaddedValue, Reads, VariableNames};
-use super::proto::AttributeProto;
+use super::proto::{AttributeProto, DataType};
 
 impl OnnxBuilder<'_> {
     /// Softmax attention, head by head.
@@ -41,7 +41,8 @@ impl OnnxBuilder<'_> {
         }
         let scale = self.float(node.attrs.scale(e));
         scores = self.op("Mul", &[&scores, &scale]);
-        if let Some(most) = node.find(attribute::SOFTCAP) {
+        let score = node.attrs.score().map_err(OnnxRefusal)?;
+        if let Some(most) = score.cap() {
             let most = self.float(most);
             let part = self.op("Div", &[&scores, &most]);
             let bounded = self.op("Tanh", &[&part]);
@@ -49,11 +50,19 @@ impl OnnxBuilder<'_> {
         }
         let values = self.read_values(node, x);
         let mut seen = self.seen(node, (&places, &values), steps.as_deref())?;
-        if let Some(bias) = node.find(attribute::BIAS) {
-            let expr = Expr::try_from(bias).map_err(OnnxRefusal)?;
+        if let Some(expr) = score.of_pairs() {
             let tables = self.tables(node, x, behind.reads.start);
-            let (added, known) = self.bias(&expr, &mut Reads::of_pairs((places, heads), (tables, values), &expr))?;
-            scores = self.op("Add", &[&scores, &added]);
+            let mut reads = Reads::of_pairs((places, heads), (tables, values), expr);
+            let is_whole = matches!(score, ScoreExpr::Whole(_));
+            reads.score = is_whole.then(|| self.cast(&scores, DataType::Double));
+            let (number, known) = self.bias(expr, &mut reads)?;
+            scores = match is_whole {
+                true => {
+                    let shape = self.op("Shape", &[&scores]);
+                    self.op("Expand", &[&number, &shape])
+                }
+                false => self.op("Add", &[&scores, &number]),
+            };
             if let Some(known) = known {
                 seen = self.op("And", &[&seen, &known]);
             }

@@ -3,7 +3,7 @@
 //! Whole numbers are `int64`, others double precision.
 
 use rtc_compiler::expr::{
-    self, Action, BiasFacts, Care, Expr, Meaning, ReadFrom, Sort, Term, Untold, Var, bias_meaning, meaning,
+    self, Action, BiasFacts, Care, Expr, Func, Meaning, ReadFrom, Sort, Term, Untold, Var, bias_meaning, meaning,
 };
 
 use super::OnnxRefusal;
@@ -50,6 +50,8 @@ pub(super) struct Reads {
     pub(super) tables: Vec<BiasTable>,
     /// The values of positions.
     values: Vec<PaddedValue>,
+    /// The score, in double precision.
+    pub(super) score: Option<String>,
     /// For every use what it reads, and whether a value is read at the query.
     uses: Vec<(ReadFrom, bool)>,
     /// Heads of the attention.
@@ -131,6 +133,9 @@ impl OnnxBuilder<'_> {
             Term::Given => of(reads.places.given.clone().ok_or_else(|| unsaid("given"))?, DataType::Int),
             Term::Learned(at, indices) => {
                 let from = reads.uses.get(*at).copied();
+                if let Some((ReadFrom::Score, _)) = from {
+                    return Ok(of(reads.score.clone().ok_or_else(|| unsaid("score"))?, DataType::Double));
+                }
                 if let Some((ReadFrom::Value(value), at_query)) = from {
                     let value = reads.values.get(value).cloned().ok_or_else(|| unsaid("read"))?;
                     let channel = indices.get(1).map(|channel| self.term(channel, reads)).transpose()?;
@@ -206,6 +211,12 @@ impl OnnxBuilder<'_> {
                 let (power, one) = (self.op("Pow", x), self.double(1.0));
                 let finite = self.is_finite(&power);
                 self.op("Where", &[&finite, &power, &one])
+            }
+            Action::Of(func, Care::Sure) => self.op(real_function(func), x),
+            Action::Of(func, Care::Needed) => {
+                let (y, zero) = (self.op(real_function(func), x), self.double(0.0));
+                let finite = self.is_finite(&y);
+                self.op("Where", &[&finite, &y, &zero])
             }
             Action::Ln(Care::Sure) => self.op("Log", x),
             Action::Ln(Care::Needed) => {
@@ -405,6 +416,17 @@ impl OnnxBuilder<'_> {
         let flat = self.reshape(&table.name, &[-1]);
         let name = self.op_with("Gather", &[&flat, &place], vec![AttributeProto::int("axis", 0)]);
         self.cast(&name, DataType::Double)
+    }
+}
+
+/// The operator of a function that has a real number for every one.
+fn real_function(func: Func) -> &'static str {
+    match func {
+        Func::Exp => "Exp",
+        Func::Sqrt => "Sqrt",
+        Func::Tanh => "Tanh",
+        Func::Sigmoid => "Sigmoid",
+        Func::Min | Func::Max | Func::Log | Func::Ln | Func::Floor => unreachable!("these have terms of their own"),
     }
 }
 

@@ -199,6 +199,9 @@ impl<'a> ExpressionWriter<'a> {
     }
 
     fn learned(&mut self, use_: usize, indices: &[Term]) -> Result<Python, Refused> {
+        if self.uses.get(use_) == Some(&ReadFrom::Score) {
+            return Ok(Python { text: "score.double()".to_owned(), atom: true, tensor: true, bits: 0.0 });
+        }
         let EvaluationContext::Pairs(pairs) = self.place else {
             return Err(Refused("a depth with a learned table".to_owned()));
         };
@@ -210,7 +213,7 @@ impl<'a> ExpressionWriter<'a> {
                 indices.insert(0, "row".to_owned());
                 pairs.values.get(*value)
             }
-            None => None,
+            Some(ReadFrom::Score) | None => None,
         };
         let table = table.ok_or_else(|| Refused("a learned table without numbers".to_owned()))?;
         Ok(Python { text: format!("{table}[{}].double()", indices.join(", ")), atom: true, tensor: true, bits: 0.0 })
@@ -233,6 +236,9 @@ fn named(action: Action, real: bool, tensor: bool) -> (String, Option<&'static s
         Action::Ln(Care::Sure) if tensor => ("torch.log".to_owned(), None),
         Action::Ln(Care::Sure) => ("math.log".to_owned(), None),
         Action::Ln(Care::Needed) => of("any_ln", "partial"),
+        Action::Of(func, Care::Needed) => (format!("any_of(torch.{})", func.name()), Some("partial")),
+        Action::Of(func, Care::Sure) if tensor => (format!("torch.{}", func.name()), None),
+        Action::Of(func, Care::Sure) => (format!("plain(torch.{})", func.name()), Some("numbers")),
         Action::Floor(Care::Sure) if tensor => of("floor", "numbers"),
         Action::Floor(Care::Sure) => ("math.floor".to_owned(), None),
         Action::Floor(Care::Needed) => of("any_floor", "partial"),

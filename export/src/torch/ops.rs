@@ -1,6 +1,6 @@
 //! The expression of every op in PyTorch.
 
-use rtc_compiler::expr::Expr;
+use rtc_compiler::expr::{Expr, ScoreExpr};
 use rtc_compiler::ir::attribute::{
     self, At, Attribute, Chunking, Discretisation, Layout, Mask, Origin, PositionKind, Reduction, Relative, Side,
     Sight, StepBound,
@@ -38,7 +38,6 @@ const KNOWN: &[Attribute] = &[
     attribute::AXIS.row,
     attribute::BASE.row,
     attribute::BEAMS.row,
-    attribute::BIAS.row,
     attribute::BOUND.row,
     attribute::BY.row,
     attribute::CAP.row,
@@ -80,11 +79,11 @@ const KNOWN: &[Attribute] = &[
     attribute::READS.row,
     attribute::ROLE.row,
     attribute::SCALE.row,
+    attribute::SCORE.row,
     attribute::SHORT.row,
     attribute::SIDE.row,
     attribute::SINGLE.row,
     attribute::SIZE.row,
-    attribute::SOFTCAP.row,
     attribute::START.row,
     attribute::STD.row,
     attribute::STOP.row,
@@ -785,8 +784,9 @@ impl OpCall<'_> {
         if let Some(key_heads) = node.find(attribute::KEY_HEADS) {
             text += &format!(", key_heads={key_heads}");
         }
-        for (name, value) in [("scale", attribute::SCALE), ("softcap", attribute::SOFTCAP)] {
-            if let Some(value) = node.find(value) {
+        let score = node.attrs.score().map_err(Refused)?;
+        for (name, value) in [("scale", node.find(attribute::SCALE)), ("softcap", score.cap())] {
+            if let Some(value) = value {
                 text += &format!(", {name}={}", number(value));
             }
         }
@@ -810,8 +810,10 @@ impl OpCall<'_> {
             Mask::Causal => text += &format!(", mask={}: j <= i", self.of_pairs()),
             Mask::Rule(rule) => text += &format!(", mask={}", self.rule(rule, place)?),
         }
-        if let Some(bias) = node.find(attribute::BIAS) {
-            text += &format!(", bias={}", self.bias(bias, place)?);
+        if let Some(expr) = score.of_pairs() {
+            let (name, told) =
+                if matches!(score, ScoreExpr::Whole(_)) { ("rescored", ", score") } else { ("bias", "") };
+            text += &format!(", {name}={}{told}: {}", self.of_pairs(), self.bias(expr, place)?);
         }
         if let Some(stop) = node.find(attribute::STOP) {
             let others = texts(&self.operands[behind.talking.end..]).join(", ");
@@ -839,17 +841,16 @@ impl OpCall<'_> {
         if self.node.get(attribute::READS) > 0 { "lambda i, j, head, length, row" } else { "lambda i, j, head, length" }
     }
 
-    /// A bias as a function, which is asked where the mask holds.
-    fn bias(&mut self, attr: &Attr, place: EvaluationContext<'_>) -> Result<String, Refused> {
-        let expr = Expr::try_from(attr).map_err(Refused)?;
+    /// The number of a bias or a score, which is asked where the mask holds.
+    fn bias(&mut self, expr: &Expr, place: EvaluationContext<'_>) -> Result<String, Refused> {
         let mask = match self.node.get(attribute::MASK) {
             Mask::All => None,
             Mask::Causal => Some(Expr::past()),
             Mask::Rule(rule) => Some(Expr::try_from(rule).map_err(Refused)?),
         };
-        let mut writer = ExpressionWriter::new(place, &expr);
-        let text = writer.bias(&expr, mask.as_ref())?;
+        let mut writer = ExpressionWriter::new(place, expr);
+        let text = writer.bias(expr, mask.as_ref())?;
         self.sections.append(&mut writer.sections);
-        Ok(format!("{}: {text}", self.of_pairs()))
+        Ok(text)
     }
 }

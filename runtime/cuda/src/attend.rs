@@ -82,6 +82,8 @@ pub(super) struct Ruled {
     pub(super) list: Option<OffsetList>,
     /// Whether the gradients of keys and values go apart.
     pub(super) stops: bool,
+    /// Whether an expression makes the scores of products.
+    pub(super) rescored: bool,
 }
 
 impl Ruled {
@@ -120,7 +122,7 @@ impl<T: Element> DeviceExecutor<T> {
             heads,
             key_heads: c.get(attribute::KEY_HEADS),
             scale: c.node.attrs.scale(c.last(0) / heads),
-            softcap: c.node.find(attribute::SOFTCAP),
+            softcap: c.node.attrs.score().map_err(ExecutionFault::Batch)?.cap(),
             causal: c.get(attribute::MASK) == Mask::Causal,
             bias: None,
             dropout: (threshold, factor, key.value()),
@@ -421,7 +423,7 @@ impl<T: Element> DeviceExecutor<T> {
             let values = self.pool.zeros::<T>(a.heads * count);
             let args = [dy.arg(), stats.arg(), values.arg(), int(a.rows)];
             self.start_warps("attention_values", a, [a.heads, count], 1, &args);
-            return Slopes { numbers: values, starts: None };
+            return Slopes { numbers: values, scores: None, starts: None };
         }
         let (queries, keys) = (c.axis(0), c.axis(1));
         let (mut starts, mut total) = (vec![], 0);
@@ -430,11 +432,12 @@ impl<T: Element> DeviceExecutor<T> {
             total += a.heads * queries.len(row) * keys.len(row);
         }
         let (numbers, starts) = (self.pool.take::<T>(total), self.pool.upload(&starts));
+        let scores = rule.rescored.then(|| self.pool.take::<T>(total));
         let pairs = (0..a.rows).map(|row| queries.len(row) * keys.len(row)).max().unwrap_or(0);
         let across = self.pool.thread_blocks(pairs).min(MOST_BLOCKS as u32);
-        let more = [dy.arg(), stats.arg(), numbers.arg(), starts.arg()];
+        let more = [dy.arg(), stats.arg(), numbers.arg(), address(scores.as_ref()), starts.arg()];
         self.start_kernel("attention_slopes", a, [(a.rows * a.heads) as u32, across, 1], &more);
-        Slopes { numbers, starts: Some(starts) }
+        Slopes { numbers, scores, starts: Some(starts) }
     }
 
     /// The gradient of a learned table.
@@ -451,7 +454,7 @@ impl<T: Element> DeviceExecutor<T> {
         let kernel = format!("tables_{name}");
         let Some(list) = &rule.list else {
             let offsets = [a.queries.offsets.arg(), a.keys.offsets.arg(), int(a.rows)];
-            let given = [&rule.given[..], &[slopes.numbers.arg(), address(slopes.starts.as_ref())], &offsets].concat();
+            let given = [&rule.given[..], &slopes.of_pairs(), &offsets].concat();
             return self.table_of_pairs(&kernel, given, slopes.numbers.len(), (&y, add), table);
         };
         let more = [list.distances.arg(), int(list.distances.len()), int(a.heads), slopes.numbers.arg()];
@@ -478,8 +481,8 @@ impl<T: Element> DeviceExecutor<T> {
         let (y, add) = self.target(c, result);
         let places = [a.queries.offsets.arg(), a.keys.offsets.arg(), axis.row_of.arg(), int(a.heads), int(channels)];
         let more = [y.arg(), int(rule.tables.len() + n), flag(add), whole(y.len())];
-        let of_pairs = [slopes.numbers.arg(), address(slopes.starts.as_ref())];
-        self.pool.each(&format!("read_{name}"), y.len(), &[&rule.given[..], &of_pairs, &places, &more].concat());
+        let args = [&rule.given[..], &slopes.of_pairs(), &places, &more].concat();
+        self.pool.each(&format!("read_{name}"), y.len(), &args);
     }
 
     /// The n-th result: added to its parameter's gradient where the plan says so, else put into the table.
@@ -577,8 +580,17 @@ impl<T: Element> DeviceExecutor<T> {
 /// Gradients of what is added to scores.
 struct Slopes {
     numbers: DeviceArray,
+    /// The scaled products, where an expression changes them.
+    scores: Option<DeviceArray>,
     /// Where those of a row begin, if every query and key has one.
     starts: Option<DeviceArray>,
+}
+
+impl Slopes {
+    /// What kernels take that go through all pairs.
+    fn of_pairs(&self) -> [KernelArgument; 3] {
+        [self.numbers.arg(), address(self.scores.as_ref()), address(self.starts.as_ref())]
+    }
 }
 
 impl<T: Element> DeviceExecutor<T> {
@@ -611,7 +623,8 @@ impl<T: Element> DeviceExecutor<T> {
             });
             OffsetList { distances, gaps, values }
         });
-        Ok(Some(Ruled { name, given, tables, values, list, stops: rule.stop.is_some() }))
+        let (stops, rescored) = (rule.stop.is_some(), rule.bias.as_ref().is_some_and(|bias| bias.is_score));
+        Ok(Some(Ruled { name, given, tables, values, list, stops, rescored }))
     }
 
     /// The distances that a mask shows: those of a power of two of positions, so that batches of other lengths find them made.

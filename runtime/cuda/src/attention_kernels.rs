@@ -1,8 +1,9 @@
 //! Which kernels an attention has: in tiles, or with a warp for each query, and what their names and texts are.
 //!
 //! Attention is computed in tiles (`kernels/tile.cu`). A warp has a query where a list of distances has gaps, since few keys are seen
-//! then, and where heads talk.
+//! then, where heads talk, and where an expression makes the scores of products.
 
+use rtc_compiler::expr::ScoreExpr;
 use rtc_compiler::ir::attribute;
 use rtc_compiler::ir::graph::{Graph, MAIN, Node, NodeId};
 use rtc_compiler::ir::ops::Op;
@@ -34,6 +35,8 @@ pub(super) struct AttentionForm {
     sizes: Option<[usize; 4]>,
     /// Whether scores stay below a bound.
     capped: bool,
+    /// Whether an expression makes the scores of products.
+    rescored: bool,
 }
 
 /// A kernel of an attention.
@@ -74,7 +77,7 @@ impl AttentionForm {
         let heads = node.find(attribute::HEADS).unwrap_or(1);
         let key_heads = node.find(attribute::KEY_HEADS).unwrap_or(heads);
         let last = |n: usize| graph.ty(node.operands[n]).dims().last().and_then(|d| d.fixed()).unwrap_or(0);
-        let relative = node.has(attribute::POSITION);
+        let (relative, score) = (node.has(attribute::POSITION), node.attrs.score());
         Self {
             listed,
             relative,
@@ -84,7 +87,8 @@ impl AttentionForm {
             precision: if relative { Precision::F32 } else { target.precision },
             may_be_narrow: target.precision == Precision::Bf16,
             sizes: target.fixed_sizes.then(|| [heads, key_heads, last(0) / heads, last(2) / key_heads]),
-            capped: node.has(attribute::SOFTCAP),
+            capped: score.as_ref().is_ok_and(|score| score.cap().is_some()),
+            rescored: matches!(score, Ok(ScoreExpr::Whole(_))),
         }
     }
 
@@ -93,9 +97,9 @@ impl AttentionForm {
         Self { listed: false, relative: false, ..self }
     }
 
-    /// Whether it is computed in tiles; a list, if it has no gaps.
+    /// Whether it is computed in tiles; a list, if it has no gaps. Where an expression makes the scores, they are asked one by one.
     pub(super) fn in_tiles(self) -> bool {
-        self.talking.is_none()
+        self.talking.is_none() && !self.rescored
     }
 
     /// What the names of its kernels end with.

@@ -42,7 +42,7 @@ pub(super) fn written(plan: &Plan, target: KernelTarget) -> Vec<(NodeId, MaskKer
     let of = |id: NodeId| {
         let node = plan.graph.node(id);
         let Some(Ok(rule)) = exprs.get(&id).filter(|_| is_attention(node.op)) else { return None };
-        let learned = rule.bias.as_ref().is_some_and(|bias| !bias.uses.is_empty());
+        let learned = rule.bias.as_ref().is_some_and(|bias| bias.uses.iter().any(|from| *from != ReadFrom::Score));
         let needs = KernelNeeds {
             backward: node.op == Op::AttentionGrad,
             form: AttentionForm::of(&plan.graph, node, rule.by_distance, target),
@@ -129,24 +129,24 @@ fn by_pair(hash: &str, read: [usize; 2], needs: KernelNeeds) -> Vec<(String, Str
     };
     let mut out: Vec<_> = needs.form.kernels(needs.backward).into_iter().map(kernel).collect();
     if needs.backward && needs.learned {
-        let more = "const real *dy, const real *stats, real *slopes, const u64 *starts";
+        let more = "const real *dy, const real *stats, real *slopes, real *scores, const u64 *starts";
         out.push(kernel(AttentionKernel::by_score([
             "attention_slopes",
             more,
             "attend_slopes",
-            "dy, stats, slopes, starts",
+            "dy, stats, slopes, scores, starts",
         ])));
         let body = format!(
-            "({parameters}, const real *slopes, const u64 *starts, const u32 *q_offsets, const u32 *k_offsets, int rows, \
+            "({parameters}, const real *slopes, const real *scores, const u64 *starts, const u32 *q_offsets, const u32 *k_offsets, int rows, \
              whole total, whole per, whole count, real *parts, int size, int table) {{\n    {object}\n    \
-             pair_gradient(own, slopes, starts, q_offsets, k_offsets, rows, total, per, count, parts, size, table);\n}}"
+             pair_gradient(own, slopes, scores, starts, q_offsets, k_offsets, rows, total, per, count, parts, size, table);\n}}"
         );
         out.push((format!("tables_{hash}"), body));
         if read[1] > 0 {
             let body = format!(
-                "({parameters}, const real *slopes, const u64 *starts, const u32 *q_offsets, const u32 *k_offsets, const u32 *row_of, \
+                "({parameters}, const real *slopes, const real *scores, const u64 *starts, const u32 *q_offsets, const u32 *k_offsets, const u32 *row_of, \
                  int heads, int channels, real *y, int value, int add, whole n) {{\n    EACH(i, n)\n    {object}\n    \
-                 value_gradient(own, slopes, starts, q_offsets, k_offsets, row_of, heads, channels, y, value, add, i);\n}}"
+                 value_gradient(own, slopes, scores, starts, q_offsets, k_offsets, row_of, heads, channels, y, value, add, i);\n}}"
             );
             out.push((format!("read_{hash}"), body));
         }
@@ -176,7 +176,7 @@ fn reach(rule: &MaskRule) -> String {
 fn expressions(rule: &MaskRule) -> String {
     let place = "whole i, whole j, whole length, whole head, RowStarts at";
     let mut out = String::new();
-    let none = Bias { expr: Expr::Float(0.0), sizes: vec![], uses: vec![], first: 0, program: None };
+    let none = Bias { expr: Expr::Float(0.0), is_score: false, sizes: vec![], uses: vec![], first: 0, program: None };
     let bias = rule.bias.as_ref().unwrap_or(&none);
     let writer = |uses: &[ReadFrom], slopes| MaskWriter {
         uses: uses.to_vec(),
@@ -189,9 +189,13 @@ fn expressions(rule: &MaskRule) -> String {
     let value = writer(&bias.uses, true).text(&bias.expr).into_dual();
     let _ = write!(
         out,
-        "    // The bias, and how it changes with the number that is read at use `by`, which is number `place` of its table.\n    \
-         __device__ Dual bias({place}, int by, whole &place, bool &ok) const {{\n        return {value};\n    }}\n"
+        "    // The bias, or the score, and how it changes with the number that is read at use `by`, which is number `place` of its table, or with \
+         the score before it.\n    static const bool is_score = {};\n    \
+         __device__ Dual bias({place}, double score, int by, whole &place, bool &ok) const {{\n        return {value};\n    }}\n",
+        bias.is_score
     );
+    // A score is worked out from the product; what is added before that only hides.
+    let more = if bias.is_score { "0" } else { "bias(i, j, length, head, at, 0, -1, unused, ok).value" };
     let mut sees = match &rule.expr {
         Some(mask) => {
             let decided = writer(&of_values(0), false).decided(mask);
@@ -214,13 +218,14 @@ fn expressions(rule: &MaskRule) -> String {
         out,
         "    // What is added to a score; minus infinity where the key is hidden, or the bias has no value.\n    \
          __device__ real added({place}) const {{\n        bool ok = true;\n        whole unused = -1;\n{sees}        \
-         double more = bias(i, j, length, head, at, -1, unused, ok).value;\n        \
+         double more = {more};\n        \
          return is_bias(more, ok) ? (real)more : minus_infinity();\n    }}\n"
     );
     let tables = bias.sizes.len();
     let number = |from: &ReadFrom| match *from {
-        ReadFrom::Table(table) => table,
-        ReadFrom::Value(value) => tables + value,
+        ReadFrom::Table(table) => table.to_string(),
+        ReadFrom::Value(value) => (tables + value).to_string(),
+        ReadFrom::Score => "-1".to_owned(),
     };
     let by_use = |of: &dyn Fn(usize) -> String, otherwise: &str| {
         let each: String = (0..bias.uses.len()).map(|one| format!("use == {one} ? {} : ", of(one))).collect();
@@ -241,7 +246,7 @@ fn expressions(rule: &MaskRule) -> String {
          __device__ bool at_query(int use) const {{ return {}; }}\n    \
          __device__ whole channel_of(int use, whole head) const {{ bool ok = true; return {}; }}\n",
         bias.uses.len(),
-        by_use(&|one| number(&bias.uses[one]).to_string(), "-1"),
+        by_use(&|one| number(&bias.uses[one]), "-1"),
         by_use(&at_query, "false"),
         by_use(&channel, "0"),
     );
@@ -334,6 +339,10 @@ impl MaskWriter<'_> {
                 call(*func, &arguments)
             }
             Expr::Learn(_, indices) | Expr::Read(_, indices) => self.read(indices),
+            Expr::Score => {
+                self.next += 1;
+                CodeExpression::new(ScalarKind::Dual, "of_score(score, by == OF_SCORE)".to_owned())
+            }
         }
     }
 
@@ -372,7 +381,7 @@ impl MaskWriter<'_> {
         let uses = self.uses.clone();
         let each = uses.iter().zip(tables_of(rule)).filter_map(|(from, indices)| match *from {
             ReadFrom::Value(value) => Some((value, indices)),
-            ReadFrom::Table(_) => None,
+            ReadFrom::Table(_) | ReadFrom::Score => None,
         });
         let mut guard = |(value, indices)| {
             let [name, at] = self.value(value, indices);
@@ -422,6 +431,10 @@ fn call(func: Func, arguments: &[CodeExpression]) -> CodeExpression {
         (Func::Ln, [x]) => {
             let kind = x.kind.max(ScalarKind::Real);
             CodeExpression::new(kind, format!("logarithm_of({}, ok)", x.widened(kind)))
+        }
+        (func, [x]) if func.of_real(0.0).is_some() => {
+            let kind = x.kind.max(ScalarKind::Real);
+            CodeExpression::new(kind, format!("{}_of({}, ok)", func.name(), x.widened(kind)))
         }
         (Func::Log, [a, b]) => {
             CodeExpression::new(ScalarKind::Whole, format!("logarithm_up({}, {}, ok)", a.text, b.text))

@@ -4,7 +4,7 @@ use rtc_compiler::ir::attribute::{self, StepBound};
 use std::collections::BTreeMap;
 
 use rtc_compiler::expr::{
-    Env, EvalError, Expr, ReadFrom, ScalarValue, Var, eval, keys, pairs_by_distance, reading, tables,
+    Env, EvalError, Expr, ReadFrom, ScalarValue, ScoreExpr, Var, eval, keys, pairs_by_distance, reading, tables,
 };
 use rtc_compiler::ir::graph::{Graph, MAIN, NodeId};
 use rtc_compiler::ir::ops::Op;
@@ -22,7 +22,7 @@ pub type Exprs = BTreeMap<NodeId, Result<MaskRule, String>>;
 pub struct MaskRule {
     /// The mask, where it is an expression; for a loop its bound, for a choice how many are chosen.
     pub expr: Option<Expr>,
-    /// The bias, where there is one.
+    /// What changes the scores pair by pair, where there is something.
     pub bias: Option<Bias>,
     /// Where gradients of keys and values go apart, if they do.
     pub stop: Option<Expr>,
@@ -40,11 +40,13 @@ pub struct MaskRule {
     pub few: bool,
 }
 
-/// A bias with its tables.
+/// A bias with its tables, or a score.
 #[derive(Debug)]
 pub struct Bias {
     /// The expression.
     pub expr: Expr,
+    /// Whether it is the score, and not what is added to it.
+    pub is_score: bool,
     /// The sizes of its tables.
     pub sizes: Vec<Vec<usize>>,
     /// For every use what it reads.
@@ -76,17 +78,25 @@ pub fn exprs(graph: &Graph) -> Exprs {
         let node = graph.node(id);
         let bound = || node.find(attribute::BOUND).or_else(|| node.find(attribute::OF)).and_then(StepBound::rule);
         let expr = node.get(attribute::MASK).rule().or_else(bound);
-        let (bias, stop) = (node.find(attribute::BIAS), node.find(attribute::STOP));
-        [expr, bias, stop].iter().any(Option::is_some).then(|| (id, rule(graph, id, [expr, bias, stop])))
+        let (score, stop) = (node.attrs.score(), node.find(attribute::STOP));
+        let plain = score.as_ref().is_ok_and(|score| score.of_pairs().is_none());
+        (!plain || expr.is_some() || stop.is_some()).then(|| (id, rule(graph, id, score, [expr, stop])))
     };
     graph.walk(MAIN).into_iter().filter_map(of).collect()
 }
 
-fn rule(graph: &Graph, id: NodeId, [expr, bias, stop]: [Option<&Attr>; 3]) -> Result<MaskRule, String> {
+fn rule(
+    graph: &Graph,
+    id: NodeId,
+    score: Result<ScoreExpr, String>,
+    [expr, stop]: [Option<&Attr>; 2],
+) -> Result<MaskRule, String> {
     let expr = expr.map(Expr::try_from).transpose()?;
     let stop = stop.map(Expr::try_from).transpose()?;
-    let bias = bias.map(|attr| biased(graph, id, attr)).transpose()?;
-    let by_distance = pairs_by_distance(expr.as_ref(), bias.as_ref().map(|bias| &bias.expr), stop.as_ref());
+    let score = score?;
+    let bias =
+        score.of_pairs().map(|expr| biased(graph, id, expr, matches!(score, ScoreExpr::Whole(_)))).transpose()?;
+    let by_distance = pairs_by_distance(expr.as_ref(), &score, stop.as_ref());
     let seen = expr.as_ref().and_then(keys);
     let few = seen.is_some_and(|keys| keys.strided || keys.most <= FEW);
     let reads = [&expr, &stop].map(|expr| expr.as_ref().map_or_else(Vec::new, values));
@@ -106,8 +116,8 @@ fn rule(graph: &Graph, id: NodeId, [expr, bias, stop]: [Option<&Attr>; 3]) -> Re
     Ok(MaskRule { expr, bias, stop, programs, joins, reads, channels, by_distance, few })
 }
 
-fn biased(graph: &Graph, id: NodeId, attr: &Attr) -> Result<Bias, String> {
-    let (expr, node) = (Expr::try_from(attr)?, graph.node(id));
+fn biased(graph: &Graph, id: NodeId, expr: &Expr, is_score: bool) -> Result<Bias, String> {
+    let (expr, node) = (expr.clone(), graph.node(id));
     let before = if node.op == Op::AttentionGrad { 4 } else { 3 };
     let step = node.operands.get(before).is_some_and(|v| graph.ty(*v).elem() == Some(Elem::Index));
     let first = before + usize::from(step);
@@ -117,8 +127,8 @@ fn biased(graph: &Graph, id: NodeId, attr: &Attr) -> Result<Bias, String> {
     let found = tables(&expr);
     let (uses, count) = (found.operands(), found.names.len());
     match sizes.len() == count {
-        true => Ok(Bias { program: PairProgram::new(&expr, &uses, &sizes), sizes, uses, first, expr }),
-        false => Err(format!("the bias `{expr}` has not one table for each `learn`")),
+        true => Ok(Bias { program: PairProgram::new(&expr, &uses, &sizes), sizes, uses, first, expr, is_score }),
+        false => Err(format!("the score `{expr}` has not one table for each `learn`")),
     }
 }
 
@@ -126,7 +136,7 @@ fn biased(graph: &Graph, id: NodeId, attr: &Attr) -> Result<Bias, String> {
 fn values(expr: &Expr) -> Vec<usize> {
     let value = |from| match from {
         ReadFrom::Value(n) => Some(n),
-        ReadFrom::Table(_) => None,
+        ReadFrom::Table(_) | ReadFrom::Score => None,
     };
     tables(expr).operands().into_iter().filter_map(value).collect()
 }

@@ -407,6 +407,10 @@ mod tests {
         fn start(&self, _: ReadFrom) -> usize {
             0
         }
+
+        fn scores(&self) -> &[f64] {
+            &[]
+        }
     }
 
     fn parsed(text: &str) -> Expr {

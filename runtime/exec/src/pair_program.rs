@@ -1,4 +1,4 @@
-//! Masks, biases and `stop` of an attention for all keys of a query at once: an expression becomes a list of steps, each for one number,
+//! Masks, biases, scores and `stop` of an attention for all keys of a query at once: an expression becomes a list of steps, each for one number,
 //! or for one of every key.
 //!
 //! A step whose result is anything but an ordinary number gives NaN, which every later step keeps: a division by zero, an index outside
@@ -47,6 +47,8 @@ enum StepOp {
         at: ReadAt,
         channel: Option<usize>,
     },
+    /// The score before the expression.
+    Score,
     One(OneOperand, usize),
     Two(TwoOperands, usize, usize),
 }
@@ -64,6 +66,8 @@ enum OneOperand {
     Not,
     Ln,
     Floor,
+    /// A function that has a real number for every one.
+    Of(Func),
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -104,12 +108,17 @@ pub trait PairNumbers<T> {
     fn value(&self, value: usize, of_keys: bool) -> (&[T], usize);
     /// Where the gradients of the numbers of a table or a value begin among all of the row.
     fn start(&self, from: ReadFrom) -> usize;
+    /// The scores of the keys; none where nothing reads them.
+    fn scores(&self) -> &[f64];
 }
 
 thread_local! {
     /// What steps give, one after the other; then, for derivatives, what they add to the result.
     static SCRATCH: RefCell<Vec<f64>> = const { RefCell::new(vec![]) };
 }
+
+/// Adds what a key changes that must be worked out by itself: to the sums of what is read, and to the slopes by the scores of all keys.
+pub type LoneKey<'a, T> = dyn FnMut(usize, &mut [T], &mut [f64]) + 'a;
 
 struct Compiler<'a> {
     steps: Vec<PairStep>,
@@ -123,6 +132,7 @@ impl Compiler<'_> {
     fn push(&mut self, op: StepOp, changes: bool) -> usize {
         let by_key = match &op {
             StepOp::Number(_) => false,
+            StepOp::Score => true,
             StepOp::Variable(var) => *var == Var::J,
             StepOp::Learned(_, indices) => indices.iter().any(|(index, _)| self.steps[*index].by_key),
             StepOp::Read { at, channel, .. } => {
@@ -147,6 +157,10 @@ impl Compiler<'_> {
             Expr::Bool(v) => (self.push(StepOp::Number(f64::from(u8::from(*v))), false), StepKind::Truth),
             Expr::Var(var) => (self.push(StepOp::Variable(*var), false), StepKind::Whole),
             Expr::Given | Expr::Draw(_) => return None,
+            Expr::Score => {
+                self.next += 1;
+                (self.push(StepOp::Score, true), StepKind::Real)
+            }
             Expr::Neg(x) => {
                 let (x, kind) = self.numeric(x)?;
                 (self.one(OneOperand::Neg, x, kind == StepKind::Real), kind)
@@ -182,6 +196,9 @@ impl Compiler<'_> {
                     let (x, _) = self.numeric(x)?;
                     match func {
                         Func::Ln => (self.one(OneOperand::Ln, x, true), StepKind::Real),
+                        func if func.of_real(0.0).is_some() => {
+                            (self.one(OneOperand::Of(*func), x, true), StepKind::Real)
+                        }
                         _ => (self.one(OneOperand::Floor, x, false), StepKind::Whole),
                     }
                 }
@@ -305,6 +322,7 @@ fn unary(op: OneOperand, out: &mut [f64], x: &[f64]) {
         OneOperand::Not => each(out, x, |x| 1.0 - x),
         OneOperand::Ln => each(out, x, |x| finite(x.ln())),
         OneOperand::Floor => each(out, x, |x| whole(x.floor())),
+        OneOperand::Of(func) => each(out, x, |x| finite(func.of_real(x).unwrap_or(f64::NAN))),
     }
 }
 
@@ -396,14 +414,14 @@ impl PairProgram {
     }
 
     /// Adds what `by` gives for each of the keys from `env.j` on, times the derivatives of the value by all numbers that are read, to `sums`,
-    /// and tells `alone` of the keys that must be worked out by themselves.
+    /// and tells `alone` of the keys that must be worked out by themselves. Those by the score go to `of_scores`, key by key.
     pub fn add_slopes<T: Element>(
         &self,
         env: &Env,
         (keys, by): (usize, &dyn Fn(usize) -> f64),
         numbers: &impl PairNumbers<T>,
-        sums: &mut [T],
-        alone: &mut dyn FnMut(usize, &mut [T]),
+        (sums, of_scores): (&mut [T], &mut [f64]),
+        alone: &mut LoneKey<'_, T>,
     ) {
         self.with_scratch(keys, 2, |scratch| {
             let (results, changes) = scratch.split_at_mut(self.steps.len() * keys);
@@ -416,7 +434,7 @@ impl PairProgram {
             // A key that can't be told leaves no trace in what the others add up.
             let mut set_apart = |key: usize, changes: &mut [f64]| {
                 (0..self.steps.len()).for_each(|step| changes[step * keys + key] = 0.0);
-                alone(key, sums);
+                alone(key, sums, of_scores);
             };
             for key in 0..keys {
                 if changes[last * keys + key] != 0.0 && value_of(value, key).is_nan() {
@@ -439,7 +457,11 @@ impl PairProgram {
                 }
             }
             for step in (0..self.steps.len()).filter(|step| self.steps[*step].changes) {
-                self.add(step, env, (results, &changes[step * keys..][..keys]), numbers, sums);
+                let own = &changes[step * keys..][..keys];
+                match &self.steps[step].op {
+                    StepOp::Score => of_scores.iter_mut().zip(own).for_each(|(sum, own)| *sum += own),
+                    _ => self.add(step, env, (results, own), numbers, sums),
+                }
             }
         });
     }
@@ -469,6 +491,7 @@ impl PairProgram {
             let of = |step: usize| self.of(step, keys, done);
             match &step.op {
                 StepOp::Number(x) => out[0] = *x,
+                StepOp::Score => out.iter_mut().zip(numbers.scores()).for_each(|(x, score)| *x = finite(*score)),
                 StepOp::Variable(Var::J) => {
                     out.iter_mut().enumerate().for_each(|(key, x)| *x = (env.j + key as i64) as f64);
                 }
@@ -519,6 +542,10 @@ impl PairProgram {
         match self.steps[step].op {
             StepOp::One(OneOperand::Neg, x) => back.add(x, |_| -1.0),
             StepOp::One(OneOperand::Ln, x) => back.add(x, |key| 1.0 / value_of(of(x), key)),
+            StepOp::One(OneOperand::Of(func), x) => {
+                let (value, first) = (of(step), of(x));
+                back.add(x, |key| func.slope(value_of(first, key), value_of(value, key)));
+            }
             StepOp::Two(TwoOperands::Real(op), a, b) => {
                 let (first, second, value) = (of(a), of(b), of(step));
                 match op {
@@ -648,6 +675,7 @@ mod tests {
     const SIZES: [usize; 2] = [2, 4];
 
     struct Numbers {
+        scores: Vec<f64>,
         table: Vec<f64>,
         /// Two values, of 1 and 2 channels.
         values: [Vec<f64>; 2],
@@ -666,7 +694,12 @@ mod tests {
             match from {
                 ReadFrom::Table(_) => 0,
                 ReadFrom::Value(value) => self.table.len() + value * self.values[0].len(),
+                ReadFrom::Score => 0,
             }
+        }
+
+        fn scores(&self) -> &[f64] {
+            &self.scores
         }
     }
 
@@ -676,12 +709,15 @@ mod tests {
             let mut values = [wave(FEW, 1.7), wave(2 * FEW, 2.3)];
             // What is none, what is large, and a zero.
             (values[0][3], values[1][4], values[1][5]) = (f64::NAN, 1e200, 0.0);
-            Self { table: wave(8, 0.9), values }
+            let mut scores = wave(FEW, 1.3);
+            scores[2] = f64::INFINITY;
+            Self { scores, table: wave(8, 0.9), values }
         }
 
-        /// Where a use reads, and the number.
-        fn read(&self, from: ReadFrom, indices: &[Expr], env: &Env) -> Result<(usize, f64), EvalError> {
+        /// Where a use reads, and the number; `key` is that of the score.
+        fn read(&self, from: ReadFrom, indices: &[Expr], env: &Env, key: usize) -> Result<(usize, f64), EvalError> {
             let (at, numbers) = match from {
+                ReadFrom::Score => return Ok((usize::MAX, self.scores[key])),
                 ReadFrom::Table(_) => (place_in(indices, &SIZES, env)?, &self.table),
                 ReadFrom::Value(value) => {
                     let position = if indices[0] == Expr::Var(Var::I) { env.i } else { env.j };
@@ -727,7 +763,7 @@ mod tests {
             for (env, keys) in everywhere() {
                 let expected = |key: usize| {
                     let env = Env { j: env.j + key as i64, ..env };
-                    let mut one = |n: usize, indices: &[Expr]| Ok(numbers.read(uses[n], indices, &env)?.1);
+                    let mut one = |n: usize, indices: &[Expr]| Ok(numbers.read(uses[n], indices, &env, key)?.1);
                     reading(&expr, &env, &mut one)
                 };
                 program.run(&env, keys, &numbers, |found| {
@@ -756,6 +792,11 @@ mod tests {
             "sub(i, mul(2, j))",
             "read_0(j)",
             "mul(read_1(j, 0), 1e200)",
+            "score",
+            "add(mul(score, learn(head, 1)), mul(tanh(score), read_0(j)))",
+            "div(sigmoid(mul(2, score)), sqrt(add(1, exp(read_0(i)))))",
+            "sqrt(score)",
+            "exp(mul(700.0, add(score, read_0(j))))",
         ] {
             let text = text.replace("abs_of_distance", "max(sub(i, j), sub(j, i))");
             let (expr, numbers) = (parsed(&text), Numbers::new());
@@ -765,24 +806,26 @@ mod tests {
             for (env, keys) in everywhere() {
                 let at = |key: usize| Env { j: env.j + key as i64, ..env };
                 let by = |key: usize| if key == 1 { 0.0 } else { 0.5 + key as f64 };
-                let mut expected = vec![0.0; 8 + 3 * FEW];
-                let add = |key: usize, sums: &mut [f64]| {
+                let (mut expected, mut by_score) = (vec![0.0; 8 + 3 * FEW], vec![0.0; keys]);
+                let add = |key: usize, sums: &mut [f64], of_scores: &mut [f64]| {
                     for one in 0..uses.len() {
                         let mut place = None;
                         let mut learned = |n: usize, indices: &[Expr]| {
-                            let (at, number) = numbers.read(uses[n], indices, &at(key))?;
+                            let (at, number) = numbers.read(uses[n], indices, &at(key), key)?;
                             place = if n == one { Some(at) } else { place };
                             Ok(number)
                         };
                         let found = slope(&expr, &at(key), &mut learned, one);
                         if let (Ok(found), Some(place)) = (found, place) {
-                            sums[place] += by(key) * found.slope;
+                            let sum = if place == usize::MAX { &mut of_scores[key] } else { &mut sums[place] };
+                            *sum += by(key) * found.slope;
                         }
                     }
                 };
                 program.run(&env, keys, &numbers, |found| {
                     for key in 0..keys {
-                        let mut learned = |n: usize, indices: &[Expr]| Ok(numbers.read(uses[n], indices, &at(key))?.1);
+                        let mut learned =
+                            |n: usize, indices: &[Expr]| Ok(numbers.read(uses[n], indices, &at(key), key)?.1);
                         let value = slope(&expr, &at(key), &mut learned, usize::MAX).map(|found| found.value);
                         let found = value_of(found, key);
                         if found.is_nan() {
@@ -797,10 +840,19 @@ mod tests {
                         }
                     }
                 });
-                (0..keys).for_each(|key| add(key, &mut expected));
-                let mut found = vec![0.0; expected.len()];
-                program.add_slopes(&env, (keys, &by), &numbers, &mut found, &mut |key, sums| add(key, sums));
-                for (at, (found, expected)) in found.iter().zip(&expected).enumerate() {
+                (0..keys).for_each(|key| add(key, &mut expected, &mut by_score));
+                let (mut found, mut of_scores) = (vec![0.0; expected.len()], vec![0.0; keys]);
+                program.add_slopes(
+                    &env,
+                    (keys, &by),
+                    &numbers,
+                    (&mut found, &mut of_scores),
+                    &mut |key, sums, scores| {
+                        add(key, sums, scores);
+                    },
+                );
+                let expected = expected.iter().chain(&by_score);
+                for (at, (found, expected)) in found.iter().chain(&of_scores).zip(expected).enumerate() {
                     let scale = expected.abs().max(1.0);
                     assert!((found - expected).abs() <= 1e-12 * scale, "{text} at {env:?}, {at}: {found}, {expected}");
                 }

@@ -106,7 +106,11 @@ impl Offsets<'_> {
 /// Adds to some numbers what the scores of all keys of a query give, times a factor.
 pub type SlopeRule<'a, T> = dyn Fn(MaskRow, T, &[T], &mut [T]) + Sync + 'a;
 
-/// What is added to the scaled scores.
+/// Takes a query, the scale, products of it and keys, and the gradients of their scores: these become those of the products, and those of what
+/// the scores are made of are added to the last numbers.
+pub type RescoreSlopes<'a, T> = dyn Fn(MaskRow, T, &[T], &mut [T], &mut [T]) + Sync + 'a;
+
+/// What is added to the scaled scores, or made of them.
 #[derive(Clone, Copy)]
 pub enum ScoreBias<'a, T> {
     /// Nothing.
@@ -129,6 +133,15 @@ pub enum ScoreBias<'a, T> {
         /// How many gradients that are.
         learned: usize,
     },
+    /// A rule that makes the scores, where [`Attention::rescored`] says so; minus infinity hides a key.
+    Rescored {
+        /// Turns the products of a query and its keys, which it scales, into scores.
+        rule: &'a (dyn Fn(MaskRow, T, &mut [T]) + Sync),
+        /// The gradients.
+        grad: &'a RescoreSlopes<'a, T>,
+        /// How many numbers the scores are made of.
+        learned: usize,
+    },
 }
 
 impl<T: Real> ScoreBias<'_, T> {
@@ -137,7 +150,7 @@ impl<T: Real> ScoreBias<'_, T> {
         match self {
             Self::None => 0,
             Self::ByOffset { span, .. } => *span,
-            Self::Dense { learned, .. } => *learned,
+            Self::Dense { learned, .. } | Self::Rescored { learned, .. } => *learned,
         }
     }
 
@@ -211,6 +224,8 @@ pub struct Attention<'a> {
     pub scale: f64,
     /// What scores stay below, if anything: `c`; positive.
     pub softcap: Option<f64>,
+    /// Whether a rule makes the scores of the scaled products, [`ScoreBias::Rescored`]; then there is no `softcap`.
+    pub rescored: bool,
     /// Which keys a query sees.
     pub mask: MaskKind<'a>,
     /// Dropout on the probabilities.
@@ -221,7 +236,7 @@ impl<'a> Attention<'a> {
     /// Heads with keys of their own and the usual scale, without dropout.
     pub fn new(heads: usize, head_width: usize, mask: MaskKind<'a>) -> Self {
         let scale = 1.0 / (head_width as f64).sqrt();
-        Self { heads, key_heads: heads, head_width, scale, softcap: None, mask, dropout: None }
+        Self { heads, key_heads: heads, head_width, scale, softcap: None, rescored: false, mask, dropout: None }
     }
 }
 
@@ -368,7 +383,7 @@ struct AttentionSizes<'a> {
     key_stride: usize,
     /// Heads that share a key head.
     sharing: usize,
-    /// Factor on what the softmax takes: the scale, unless scores have it already because they are capped.
+    /// Factor on what the softmax takes: the scale, unless scores have it already because they are capped or made by a rule.
     scale: f64,
     /// Width of a head, filled up to whole vectors.
     padded: usize,
@@ -409,7 +424,8 @@ impl<'a> AttentionSizes<'a> {
 
     fn of(spec: &'a Attention<'a>, q_offsets: &'a [usize], k_offsets: &'a [usize]) -> Self {
         let [stride, key_stride] = [spec.heads, spec.key_heads].map(|heads| heads * spec.head_width);
-        let (sharing, scale) = (spec.heads / spec.key_heads, if spec.softcap.is_some() { 1.0 } else { spec.scale });
+        let sharing = spec.heads / spec.key_heads;
+        let scale = if spec.softcap.is_some() || spec.rescored { 1.0 } else { spec.scale };
         let padded = spec.head_width.next_multiple_of(LANES);
         Self { spec, q_offsets, k_offsets, stride, key_stride, sharing, scale, padded }
     }

@@ -1,8 +1,8 @@
-//! Dense attention over padded rows. The rarer forms of the op are left to the processor: learned biases, relative positions, heads that
+//! Dense attention over padded rows. The rarer forms of the op are left to the processor: biases and other scores than bounded ones, relative positions, heads that
 //! talk, slots, and gradients that go apart.
 
 use candle_core::{Result as Candle, Tensor};
-use rtc_compiler::expr::Var;
+use rtc_compiler::expr::{ScoreExpr, Var};
 use rtc_compiler::ir::attribute::{self, Mask};
 use rtc_compiler::ir::graph::Value;
 use rtc_compiler::ir::types::Elem;
@@ -17,7 +17,7 @@ use crate::map::softmax_grad;
 use crate::value::TensorNumber;
 
 /// Attributes that are computed here; an attention with others is the processor's.
-const KNOWN: [&str; 7] = ["dropout", "heads", "key_heads", "mask", "scale", "softcap", "stream"];
+const KNOWN: [&str; 7] = ["dropout", "heads", "key_heads", "mask", "scale", "score", "stream"];
 
 /// The sizes of a padded attention.
 struct PaddedSizes {
@@ -75,6 +75,7 @@ impl<T: TensorNumber> TensorExecutor<T> {
         let (queries, keys) = (c.axis(0), c.axis(1));
         let part = [&queries, &keys].iter().any(|axis| axis.before > 0 || axis.chosen.is_some());
         let heads = c.get(attribute::HEADS);
+        let ScoreExpr::Parts { cap: softcap, bias: None } = node.attrs.score().ok()? else { return None };
         if others || more || slots || part || self.exprs.get(&c.step.node).is_some_and(Result::is_err) {
             return None;
         }
@@ -86,7 +87,7 @@ impl<T: TensorNumber> TensorExecutor<T> {
             queries: longest(&queries),
             keys: longest(&keys),
             scale: node.attrs.scale(head_width),
-            softcap: node.find(attribute::SOFTCAP),
+            softcap,
         })
     }
 

@@ -1,4 +1,4 @@
-//! Random masks, biases, depths and equations in rtc, in the exported PyTorch module and in the exported ONNX model: the same numbers,
+//! Random masks, biases, scores, depths and equations in rtc, in the exported PyTorch module and in the exported ONNX model: the same numbers,
 //! or a refusal by name.
 //!
 //! `RTC_TORCH_PYTHON` names a Python with torch and onnxruntime; without it only the exports themselves are made, and the test says so.
@@ -29,6 +29,8 @@ const COUNT: u64 = 300;
 const LENGTHS: [usize; 3] = [7, 1, 4];
 /// From this number on masks and biases read values.
 const READING: u64 = 1 << 32;
+/// From this number on they are expressions of the score.
+const SCORING: u64 = 2 << 32;
 /// What double precision allows.
 const DOUBLE: f64 = 1e-9;
 /// What single precision allows.
@@ -56,17 +58,21 @@ struct Grammar {
     learned: bool,
     /// Values of the query and of the key.
     reads: bool,
+    /// The score.
+    score: bool,
 }
 
 const PAIRS: Grammar = Grammar {
     vars: &[Var::I, Var::J, Var::I, Var::J, Var::Head, Var::Step, Var::Length],
     learned: false,
     reads: false,
+    score: false,
 };
 const BIASES: Grammar = Grammar { learned: true, ..PAIRS };
 const READING_MASKS: Grammar = Grammar { reads: true, ..PAIRS };
 const READING_BIASES: Grammar = Grammar { reads: true, ..BIASES };
-const DEPTHS: Grammar = Grammar { vars: &[Var::Length], learned: false, reads: false };
+const SCORES: Grammar = Grammar { score: true, ..READING_BIASES };
+const DEPTHS: Grammar = Grammar { vars: &[Var::Length], learned: false, ..PAIRS };
 
 impl Grammar {
     fn truth(&self, depth: u64, draws: &mut Draws) -> Expr {
@@ -109,6 +115,15 @@ impl Grammar {
     fn real(&self, depth: u64, draws: &mut Draws) -> Expr {
         use BinaryOp::{Add, Div, Mul, Pow, Rem, Sub};
         let less = depth.saturating_sub(1);
+        if self.score && draws.below(3) == 0 {
+            return match draws.below(if depth == 0 { 1 } else { 3 }) {
+                0 => Expr::Score,
+                _ => Expr::Call(
+                    pick(&[Func::Exp, Func::Sqrt, Func::Tanh, Func::Sigmoid], draws),
+                    vec![self.number(less, draws)],
+                ),
+            };
+        }
         let read = self.reads && draws.below(2) == 0;
         match draws.below(if depth == 0 { 2 } else { 12 }) {
             0 | 4 if read => value(draws),
@@ -155,8 +170,9 @@ fn value(draws: &mut Draws) -> Expr {
 /// Whether a number is real, by its form.
 fn is_real(expr: &Expr) -> bool {
     match expr {
-        Expr::Float(_) | Expr::Learn(..) | Expr::Read(..) | Expr::Call(Func::Ln, _) => true,
+        Expr::Float(_) | Expr::Learn(..) | Expr::Read(..) | Expr::Score | Expr::Call(Func::Ln, _) => true,
         Expr::Call(Func::Floor | Func::Log, _) => false,
+        Expr::Call(func, _) if func.of_real(0.0).is_some() => true,
         other => other.operands().into_iter().any(is_real),
     }
 }
@@ -171,7 +187,11 @@ fn nudged(expr: &Expr, by: f64) -> Expr {
         Expr::Not(x) => Expr::Not(part(x)),
         Expr::Binary(BinaryOp::Pow, a, b) if is_real(expr) => scaled(binary(BinaryOp::Pow, *part(a), *part(b))),
         Expr::Binary(op, a, b) => Expr::Binary(*op, part(a), part(b)),
-        Expr::Call(Func::Ln, args) => scaled(Expr::Call(Func::Ln, list(args))),
+        // A product in single precision is as near as this.
+        Expr::Score => binary(BinaryOp::Mul, Expr::Float(1.0 + 1e3 * (by - 1.0)), Expr::Score),
+        Expr::Call(func, args) if *func == Func::Ln || func.of_real(0.0).is_some() => {
+            scaled(Expr::Call(*func, list(args)))
+        }
         Expr::Call(func, args) => Expr::Call(*func, list(args)),
         Expr::Learn(table, args) => Expr::Learn(table.clone(), list(args)),
         other => other.clone(),
@@ -183,10 +203,15 @@ fn holds_huge(expr: &Expr) -> bool {
     matches!(expr, Expr::Float(x) if x.abs() > 1e15) || expr.operands().into_iter().any(holds_huge)
 }
 
+/// Whether an expression holds a power of e.
+fn holds_power(expr: &Expr) -> bool {
+    matches!(expr, Expr::Call(Func::Exp, _)) || expr.operands().into_iter().any(holds_power)
+}
+
 /// Whether rounding decides what an expression is for some pair.
 fn is_delicate(expr: &Expr) -> bool {
-    // Nothing of a remainder is left where the quotient has more digits than a number.
-    let is_rest = |expr: &Expr| matches!(expr, Expr::Binary(BinaryOp::Rem, a, _) if holds_huge(a));
+    // Nothing of a remainder is left where the quotient has more digits than a number, as by a power that is next to 0.
+    let is_rest = |expr: &Expr| matches!(expr, Expr::Binary(BinaryOp::Rem, a, b) if holds_huge(a) || holds_power(b));
     let mut parts = vec![expr];
     while let Some(part) = parts.pop() {
         if is_rest(part) {
@@ -199,6 +224,7 @@ fn is_delicate(expr: &Expr) -> bool {
     let some = |at: &Env, indices: &[Expr]| match indices.first() {
         Some(Expr::Var(Var::I)) => ((at.i + 2 * at.head) as f64 * 0.7).sin(),
         Some(Expr::Var(Var::J)) => ((at.j + 2 * at.head) as f64 * 0.7).sin(),
+        None => ((3 * at.i + at.j + 2 * at.head) as f64 * 0.9).sin(),
         _ => 0.3,
     };
     let value = |expr: &Expr, at: &Env| reading(expr, at, &mut |_, indices| Ok(some(at, indices)));
@@ -237,7 +263,7 @@ struct Case {
     delicate: bool,
 }
 
-/// Attention in a loop of three steps, whose mask and bias may read its state and its input.
+/// Attention in a loop of three steps, whose mask and bias, or score, may read its state and its input.
 fn attention(mask: &Expr, bias: Option<&Expr>) -> String {
     let names = bias.map(|bias| tables(bias).names.iter().map(|name| (*name).to_owned()).collect::<Vec<_>>());
     let names = names.unwrap_or_default();
@@ -250,7 +276,10 @@ fn attention(mask: &Expr, bias: Option<&Expr>) -> String {
     let operands: String = (0..names.len()).map(|n| format!(", %t{n}")).collect();
     let reads = |expr: &Expr| !tables(expr).values.is_empty();
     let (values, count) = if reads(mask) || bias.is_some_and(reads) { (", %h, %x", ", reads: 2") } else { ("", "") };
-    let bias = bias.map_or_else(String::new, |bias| format!(", bias: {}", attr::print(&Attr::from(bias))));
+    let score = bias.map_or_else(String::new, |bias| {
+        let own = if bias.holds_score() { bias.clone() } else { Expr::score(None, Some(bias.clone())) };
+        format!(", score: {}", attr::print(&Attr::from(&own)))
+    });
     let mask = attr::print(&Attr::from(mask));
     format!(
         "graph \"one\" {{
@@ -259,7 +288,7 @@ fn attention(mask: &Expr, bias: Option<&Expr>) -> String {
          {params}
          %x = embed %tokens, %table : f32[batch, length, 4]
          %y = recur %x {{bound: 3}} : f32[batch, length, 4] (%h: f32[batch, length, 4], %step: u32[]) {{
-           %m = attention %h, %h, %x, %step{operands}{values} {{heads: 2, mask: {mask}{bias}{count}}} : f32[batch, length, 4]
+           %m = attention %h, %h, %x, %step{operands}{values} {{heads: 2, mask: {mask}{score}{count}}} : f32[batch, length, 4]
            %n = add %m, %h : f32[batch, length, 4]
            yield %n
          }}
@@ -342,11 +371,22 @@ impl Case {
         let mut delicate = false;
         let mut look = |expr: &Expr| delicate |= is_delicate(expr);
         // What is added later leaves the other numbers what they were.
-        let reading = number.checked_sub(READING);
+        let (reading, scoring) = (number.checked_sub(READING), number.checked_sub(SCORING));
         if let Some(number) = reading {
             draws = Key::new(44).stream("values").at(number).draws();
         }
+        if let Some(number) = scoring {
+            draws = Key::new(44).stream("scores").at(number).draws();
+        }
         let (what, text, edges) = match number % 4 {
+            _ if scoring.is_some() => {
+                let mask = if draws.below(2) == 0 { Expr::past() } else { READING_MASKS.truth(1, &mut draws) };
+                let part = SCORES.number(3, &mut draws);
+                let score = bounded(binary(BinaryOp::Add, binary(BinaryOp::Mul, Expr::Float(0.5), Expr::Score), part));
+                look(&mask);
+                look(&score);
+                (format!("bias by score {score}, mask {mask}"), attention(&mask, Some(&score)), false)
+            }
             _ if reading.is_some() => {
                 let (mask, bias) = match number % 2 {
                     0 => (READING_MASKS.truth(3, &mut draws), None),
@@ -540,7 +580,7 @@ impl Found {
         if answer["onnx"]["numbers"].is_array() {
             self.count("compared in ONNX");
             let mut found = numbers(&answer["onnx"]["numbers"]);
-            if case.edges && found.len() == single.len() {
+            if (case.edges || number >= SCORING) && found.len() == single.len() {
                 // What rounding decides is no test.
                 for (at, found) in found.iter_mut().enumerate() {
                     if !is_stable(double[at], single[at]) {
@@ -566,12 +606,13 @@ fn random_expressions_are_the_same_in_every_backend() {
     let one = std::env::var("RTC_EXPRESSION").ok().and_then(|text| text.parse::<u64>().ok());
     let begin = std::time::Instant::now();
     let again = ONCE_WRONG.iter().copied().filter(|number| *number >= count() && one.is_none());
-    let reading = if one.is_none() { READING..READING + count() / 3 } else { 0..0 };
-    for number in one.map_or(0..count(), |one| one..one + 1).chain(again).chain(reading) {
+    let more = |from: u64| if one.is_none() { from..from + count() / 3 } else { 0..0 };
+    let more = more(READING).chain(more(SCORING));
+    for number in one.map_or(0..count(), |one| one..one + 1).chain(again).chain(more) {
         found.compare(number, &mut python, &file);
     }
     let seconds = begin.elapsed().as_secs_f64();
-    eprintln!("{} expressions in {seconds:.1} s: {:?}", count() + count() / 3, found.counts);
+    eprintln!("{} expressions in {seconds:.1} s: {:?}", count() + 2 * (count() / 3), found.counts);
     if python.is_some() && one.is_none() {
         for what in ["compared in PyTorch", "compared in ONNX"] {
             let compared = found.counts.get(what).copied().unwrap_or(0) as u64;

@@ -163,6 +163,7 @@ fn every_kind_of_attention_weighs_its_values() {
         "heads: 4, key_heads: 2, softcap: 2, scale: 0.7",
         "heads: 2, mask: i - j <= 2 and j - i <= 2, bias: learn[head, j - i + 2]",
         "heads: 2, position: relative_xl",
+        "heads: 2, mask: j <= i, score: tanh(score) * learn[head]",
         "heads: 2, mask: j < i",
         "heads: 8",
     ]

@@ -209,6 +209,12 @@ const MASKS: &[&str] = &[
     "mask: late(3), bias: log(head + 9 - step) * (1 + j)",
     "talking: true, mask: late(3), bias: corner",
     "talking: true, position: relative_xl, mask: block(4), bias: corner",
+    // Scores that are more than a bound and a bias; one has no number for some pairs.
+    "mask: past, score: scalable",
+    "mask: late(3), score: tanh(score) * learn_a[head, min(j, 2)] + sigmoid(score) * learn_b[step % 3], dropout: 0.2",
+    "position: relative_xl, mask: block(4), score: score / sqrt(1 + score^2), dropout: 0.2",
+    "score: exp(0.3 * score) + 0.1 * (i - j), stop: i - j > step",
+    "mask: past, score: log(100 * (score - learn[head] + 1.25)^2 - 4)",
 ];
 
 #[test]

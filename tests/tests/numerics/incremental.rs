@@ -148,6 +148,7 @@ fn new_positions_give_what_the_whole_row_gives() {
         "moba",
         "regular_gpt",
         "s4d:causal",
+        "ssmax",
         "tlb",
         "two_memories",
         "ut",

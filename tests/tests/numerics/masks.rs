@@ -191,7 +191,7 @@ fn a_bias_without_a_number_hides_the_key_from_its_head_alone() {
              %tokens = input {{name: \"tokens\"}} : u32[batch, length]
              %ta = param {{name: \"a\", init: zeros}} : f32[9, 8]
              %a = embed %tokens, %ta : f32[batch, length, 8]
-             %y = attention %a, %a, %a {{heads: 2, mask: {mask}, bias: {bias}}} : f32[batch, length, 8]
+             %y = attention %a, %a, %a {{heads: 2, mask: {mask}, score: add(score, {bias})}} : f32[batch, length, 8]
              return %y {{names: \"y\"}}
              }}"
         )
@@ -250,7 +250,7 @@ fn means(c: usize, hops: Option<&[f64]>, rows: &[&[f64]]) -> Vec<f64> {
         Some(_) => (
             format!("%r = param {{name: \"r\", init: zeros}} : f32[1, {c}]"),
             ", %r",
-            format!(", bias: learn(head, div(sub(i, j), pow({c}, step)))"),
+            format!(", score: add(score, learn(head, div(sub(i, j), pow({c}, step))))"),
         ),
         None => (String::new(), "", String::new()),
     };
@@ -378,7 +378,7 @@ fn twins(mask: &str, bias: &str) -> [String; 2] {
     [form(mask), form(&format!("not(or(not({mask}), lt(add(mul(i, j), length), 0)))"))]
 }
 
-const BIAS: &str = ", bias: mul(learn(head), log(add(1, sub(i, j))))";
+const BIAS: &str = ", score: add(score, mul(learn(head), log(add(1, sub(i, j)))))";
 
 const WINDOW: (&str, &str) = ("window", "and(le(j, i), lt(sub(i, j), 128))");
 const STRIDE: (&str, &str) = ("stride", "and(and(le(j, i), eq(rem(sub(i, j), 16), 0)), lt(div(sub(i, j), 16), 4))");

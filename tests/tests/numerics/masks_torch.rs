@@ -37,6 +37,9 @@ const SPECS: &[(&str, &str, &[usize], &[&str])] = &[
     ("moba.rt", "moba", &[90, 5, 71], &[]),
     ("moba.rt", "whole", &[90, 5, 71], &[]),
     ("moba.rt", "own", &[90, 5, 71], &[]),
+    ("ssmax.rt", "ssmax", &[40, 1, 23], &[]),
+    ("ssmax.rt", "fixed", &[40, 1, 23], &[]),
+    ("ssmax.rt", "with_bias", &[40, 1, 23], &[]),
 ];
 
 /// Texts of 3 to 6 tokens, one after the other.

@@ -1,4 +1,4 @@
-//! Masks and biases in equations: expressions of a query `i` and a key `j`.
+//! Masks, biases and scores in equations: expressions of a query `i` and a key `j`.
 //!
 //! They mean what they mean in a statement. Besides `i`, `j`, `head`, `step`, `length` and the masks, biases and constants of the file
 //! they may read the numbers, masks and biases that are known at their place, and values of positions: `c[i]` and `c[j, head]`.
@@ -14,10 +14,8 @@ use crate::define::names::read_names;
 use crate::diag::{Diagnostic, Kind};
 use crate::expr::{Env, Expr, ReadFrom, ScalarValue, Uses, Var, eval, tables};
 use crate::ir::types::Dim;
-use crate::resolve::{
-    BIAS, ExpressionType, MASK, NameBinding, NamedExpressions, PositionValue, Resolver, Scopes, Typed,
-};
-use crate::schema::{FieldKind, StatementField};
+use crate::resolve::{Allowed, ExpressionType, NameBinding, NamedExpressions, PositionValue, Resolver, Scopes, Typed};
+use crate::schema::StatementField;
 use crate::source::Span;
 use crate::spec::{Block, FieldValue};
 use crate::syntax::ast::ExprSyntax;
@@ -38,8 +36,7 @@ impl Eval<'_, '_> {
         }
         // The library has no files whose names it could read.
         let named = if self.in_library() { Arc::new(NamedExpressions::default()) } else { self.l.named.clone() };
-        let allowed = if field.kind == FieldKind::Mask { MASK } else { BIAS };
-        Resolver::new(&named, &mut scopes, &mut self.l.problems, allowed).of_pairs(field, expr, scope)
+        Resolver::new(&named, &mut scopes, &mut self.l.problems, Allowed::of_pairs(field)).of_pairs(field, expr, scope)
     }
 
     /// What a name stands for here; nothing where it is none of this place.
@@ -129,14 +126,14 @@ impl Eval<'_, '_> {
         }))
     }
 
-    /// Reports a value that a mask, a bias or a `stop` reads where queries or keys are of another sequence.
+    /// Reports a value that a mask, a bias, a score or a `stop` reads where queries or keys are of another sequence.
     pub(in crate::define) fn reads_fit(
         &mut self,
         block: &Block,
         [queries, keys]: [&EquationArray; 2],
         span: Span,
     ) -> Option<()> {
-        for field in ["mask", "bias", "stop"] {
+        for field in ["mask", "bias", "score", "stop"] {
             let Some(rule) = block.expr(field) else { continue };
             let Uses { values, uses, .. } = tables(rule);
             for (from, indices) in uses {

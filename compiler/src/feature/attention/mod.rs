@@ -1,12 +1,12 @@
 //! Multi-head attention; the variants differ in their keys.
 
-pub(super) mod bias;
+pub(super) mod score;
 mod stop;
 mod talking;
 
 use super::{Feature, Lowering, Site, Slot};
 use crate::diag::{Diagnostic, Kind, Problems};
-use crate::expr::Expr;
+use crate::expr::{Expr, ScoreExpr};
 use crate::ir::attribute::{self, Attrs, Layout, Mask, Origin, PositionKind, Relative};
 use crate::ir::graph::{InvalidNode, Value};
 use crate::ir::ops::Op;
@@ -17,7 +17,7 @@ use crate::schema::{
     Bounds, DROPOUT, Default, Derived, FieldKind, SIZE, StatementField, Text, float, int, of_kind, optional_word, word,
 };
 use crate::spec::Block;
-use bias::{BIAS, BIAS_INIT};
+use score::{BIAS, BIAS_INIT, SCORE, SCORE_INIT};
 use stop::{STOP, STOP_GIVEN};
 use talking::TALKING;
 
@@ -29,10 +29,21 @@ pub(super) fn slot() -> Slot {
         check,
         ..Feature::row("attend", name, doc, source, Lowering::Layer(lower))
     };
-    let across = |mask| vec![HEADS, HEAD_WIDTH, mask, BIAS, BIAS_INIT, TALKING, PROJECTION_BIAS, ATTENTION_DROPOUT];
+    let across = |mask| {
+        vec![HEADS, HEAD_WIDTH, mask, BIAS, BIAS_INIT, SCORE, SCORE_INIT, TALKING, PROJECTION_BIAS, ATTENTION_DROPOUT]
+    };
     let position = "`rope` rotates queries and keys by their positions; `xpos` also decays scores with the distance; \
         `relative_xl` adds learned products with sines and cosines of the distance (Transformer-XL)";
-    let own = vec![HEADS, HEAD_WIDTH, word("position", POSITIONS, "none", position), MASK, BIAS, BIAS_INIT];
+    let own = vec![
+        HEADS,
+        HEAD_WIDTH,
+        word("position", POSITIONS, "none", position),
+        MASK,
+        BIAS,
+        BIAS_INIT,
+        SCORE,
+        SCORE_INIT,
+    ];
     let post = "`pre`: `x + f(norm x)`; `post`: `norm(x + f(x))`, as in the original Transformer";
     let norm = word("norm", &["pre", "post"], "pre", post);
     let own = [own, vec![TALKING, PROJECTION_BIAS, norm, ATTENTION_DROPOUT], rotation(), modern(), vec![STOP]].concat();
@@ -139,7 +150,7 @@ pub(crate) fn word_fields() -> Vec<StatementField> {
     [
         vec![HEADS, HEAD_WIDTH, position],
         rotation(),
-        vec![MASK, BIAS, BIAS_INIT],
+        vec![MASK, BIAS, BIAS_INIT, SCORE, SCORE_INIT],
         modern(),
         vec![TALKING, PROJECTION_BIAS, ATTENTION_DROPOUT, STOP],
     ]
@@ -175,6 +186,22 @@ pub(crate) fn broken(block: &Block, width: usize) -> Option<(&'static str, Kind,
         (_, Some(_), Some(n)) if n % 2 == 1 || n > width => {
             indivisible("part", format!("{n} of {width} channels can't be turned in pairs"), even)
         }
+        _ if block.expr("score").is_some() && (block.expr("bias").is_some() || block.float("softcap").is_some()) => {
+            let other = if block.expr("bias").is_some() { "bias" } else { "softcap" };
+            let message = format!("`score` says what scores become, and `{other}` too");
+            let cure = if other == "bias" {
+                "write `score: score + ..` with the bias"
+            } else {
+                "write `c * tanh(score / c)` into `score`"
+            };
+            Some(("score", Kind::ExclusiveFields, message, cure))
+        }
+        _ if block.truth("talking") == Some(true)
+            && matches!(ScoreExpr::of(&score::expr(block)), ScoreExpr::Whole(_)) =>
+        {
+            let message = "`talking` heads mix scores that have a bound and a bias, and no other `score`".to_owned();
+            Some(("score", Kind::ExclusiveFields, message, "leave one of the two out"))
+        }
         _ if block.truth("talking") == Some(true) && stops(block) => {
             let message =
                 "`talking` heads mix the scores of all keys, so that gradients can't `stop` at some".to_owned();
@@ -190,7 +217,7 @@ pub(crate) fn stops(block: &Block) -> bool {
 }
 
 fn check(site: &Site<'_>, problems: &mut Problems) {
-    bias::check(site, problems);
+    score::check(site, problems);
     let broken = site.block.int("head_width").and_then(|width| broken(site.block, width));
     if let Some((field, kind, message, help)) = broken {
         problems.report(Diagnostic::new(kind, site.place(field), message).help(help));
@@ -330,7 +357,7 @@ fn mixed(
     }
     let mut values = Readings::default();
     let rule = block.expr("mask").map(|mask| values.numbered(l, mask)).transpose()?;
-    let bias = block.expr("bias").map(|bias| values.numbered(l, bias)).transpose()?;
+    let score = values.numbered(l, &score::expr(block))?;
     let stop = stop::rule(block).map(|stop| values.numbered(l, &stop)).transpose()?;
     let rule = rule.as_ref().map(Attr::from);
     let mask = match &rule {
@@ -341,8 +368,7 @@ fn mixed(
     let mut attrs = Attrs::of(attribute::HEADS, heads)
         .with(attribute::MASK, mask)
         .with_some(attribute::KEY_HEADS, Some(key_heads).filter(|n| *n != heads))
-        .with_some(attribute::SCALE, block.float("scale"))
-        .with_some(attribute::SOFTCAP, block.float("softcap"));
+        .with_some(attribute::SCALE, block.float("scale"));
     let relative = match block.word("position") {
         Some("relative_xl") => Some(relative(l, block, width)?),
         _ => None,
@@ -357,8 +383,8 @@ fn mixed(
             *operand = remember(l, *operand, hint)?;
         }
     }
-    operands.extend(l.around.step.filter(|_| history || ["mask", "bias", "stop"].into_iter().any(counts)));
-    operands.extend(bias::parameters(l, block, (heads, bias.as_ref()), &mut attrs)?);
+    operands.extend(l.around.step.filter(|_| history || ["mask", "bias", "score", "stop"].into_iter().any(counts)));
+    operands.extend(score::parameters(l, block, (heads, &score), &mut attrs)?);
     if !values.operands.is_empty() {
         attrs.set(attribute::READS, values.operands.len());
         operands.extend(values.operands);
@@ -375,7 +401,7 @@ fn mixed(
     l.one(Op::Attention, &operands, attrs)
 }
 
-/// The values that mask, bias and `stop` of an attention read: operands, which expressions call by their numbers.
+/// The values that mask, score and `stop` of an attention read: operands, which expressions call by their numbers.
 #[derive(Default)]
 struct Readings {
     operands: Vec<Value>,

@@ -5,7 +5,7 @@
 use super::MemoryTarget;
 use super::pool::{ByteAmount, PooledBlock};
 use super::walk::{BatchSizes, MemoryWalk};
-use crate::expr::{Expr, distances, pairs_by_distance};
+use crate::expr::{Expr, ScoreExpr, distances, pairs_by_distance};
 use crate::ir::attribute::{self, Mask};
 use crate::ir::cost::Sizes;
 use crate::ir::formula::Formula;
@@ -71,7 +71,8 @@ impl MemoryWalk<'_> {
     /// that a row reads; a device holds one of every distance, or of every pair of a query and a key.
     fn slopes(&self, node: &Node, env: &BatchSizes) -> Option<PooledBlock> {
         let of = |attr| Expr::try_from(attr).ok();
-        let bias = (node.op == Op::AttentionGrad).then(|| of(node.find(attribute::BIAS)?))??;
+        let score = (node.op == Op::AttentionGrad).then(|| node.attrs.score().ok())??;
+        score.of_pairs()?;
         let mask = node.get(attribute::MASK).rule().and_then(of);
         let causal = node.get(attribute::MASK) == Mask::Causal;
         let stop = node.find(attribute::STOP).and_then(of);
@@ -85,7 +86,8 @@ impl MemoryWalk<'_> {
         let [queries, keys] = [0, 1].map(|n| ty(&node.operands[n]).dims().get(1).unwrap_or(&ONE));
         let heads = env.fixed(node.get(attribute::HEADS));
         let rows = env.amount(env.rows, |sizes| sizes.dim(&Dim::sym(BATCH)));
-        let numbers = if pairs_by_distance(mask.as_ref(), Some(&bias), stop.as_ref()) {
+        let by_distance = pairs_by_distance(mask.as_ref(), &score, stop.as_ref());
+        let numbers = if by_distance {
             let (low, high) = mask.as_ref().map_or((f64::NEG_INFINITY, f64::INFINITY), distances);
             let side = |dim: &Dim, most: f64| {
                 let longest = env.longest(dim).minus(&one);
@@ -95,7 +97,9 @@ impl MemoryWalk<'_> {
             let count = side(queries, high).plus(&ahead).plus(&one);
             if on_device { count } else { count.times(&rows) }
         } else if on_device {
-            env.pairs(queries, keys)
+            // Those of a score that is no sum are worked out again from the products.
+            let each = if matches!(score, ScoreExpr::Whole(_)) { 2 } else { 1 };
+            env.pairs(queries, keys).times(&env.fixed(each))
         } else {
             let of = |value: &Value| {
                 let dims = ty(value).dims().iter().filter(|dim| **dim != Dim::sym(BATCH));

@@ -1,12 +1,13 @@
 def attention(
     query, key, value, heads, axes, mask=None, bias=None, relative=None, dropout=0.0, key_heads=None, scale=None, softcap=None,
-    talking=None, steps=None, stop=None, reads=False,
+    rescored=None, talking=None, steps=None, stop=None, reads=False,
 ):
     """Softmax attention, head by head; a query that sees no key gives 0. Neighbouring heads share keys and values where there are
     fewer `key_heads`. Scores are `softcap tanh(score / softcap)` where there is one.
 
     `axes` are those of queries and keys, None for slots [rows, slots, width]. `mask` and `bias` are functions of the positions i of
     a query and j of a key, of the head and of the number of queries of the row; where a bias has no value, the key is hidden.
+    `rescored` is a function as `bias`, which is told the score last and gives the one that stands in its place.
     `talking` are two matrices [from, to] that mix the scores and the probabilities of the heads. Where every position has the keys of
     several steps, [positions, slots, width], the first `steps` of them are seen. `stop` is a function as `mask`, then keys and values of
     the same numbers, which stand for the others where it holds: gradients from there go to them. Functions that read values are told
@@ -26,7 +27,7 @@ def attention(
     exists = None if to is None else to.exists if steps is None else to.exists.repeat_interleave(steps, 1)
     product = relative or (lambda q, k: q @ k.transpose(-1, -2))
     scores = product(q, k)
-    if mask is not None or bias is not None or stop is not None:
+    if any(f is not None for f in (mask, bias, rescored, stop)):
         rows, _, queries, keys = scores.shape
         count = torch.full((rows,), queries, device=q.device) if along is None else along.length
         grid = [torch.arange(n, device=q.device) for n in (heads, queries, keys)]
@@ -45,13 +46,15 @@ def attention(
         seen = seen & along.exists[:, None, :, None]
     if mask is not None:
         seen = seen & mask(i, j, head, count.view(-1, 1, 1, 1), *row)
-    if bias is not None:
-        row, head, i, j = seen.nonzero(as_tuple=True)
-        added = bias(i, j, head, count[row], *((row,) if reads else ()))
-        added = torch.as_tensor(added, device=q.device).to(scores.dtype)
-        has_value = torch.isfinite(added)
-        seen = seen.index_put((row, head, i, j), has_value)
-        scores = scores.index_put((row, head, i, j), torch.where(has_value, added, 0.0), accumulate=True)
+    change = bias if rescored is None else rescored
+    if change is not None:
+        at = seen.nonzero(as_tuple=True)
+        row, head, i, j = at
+        told = ((row,) if reads else ()) + (() if rescored is None else (scores[at],))
+        number = torch.as_tensor(change(i, j, head, count[row], *told), device=q.device).to(scores.dtype)
+        has_value = torch.isfinite(number)
+        seen = seen.index_put(at, has_value)
+        scores = scores.index_put(at, torch.where(has_value, number, 0.0), accumulate=rescored is None)
     hidden = ~seen
     if talking is not None:
         scores = torch.einsum("rhij,hg->rgij", scores.masked_fill(hidden, 0.0), talking[0])

@@ -1,3 +1,8 @@
+def plain(f):
+    """A function of PyTorch for plain numbers."""
+    return lambda x: f(torch.tensor(x, dtype=torch.float64)).item()
+
+
 def real(x):
     return x.double() if isinstance(x, torch.Tensor) else float(x)
 

@@ -10,6 +10,16 @@ def bounded(x):
     return where(finite(x), x, 0.0)
 
 
+def any_of(f):
+    def of(x):
+        if not isinstance(x, torch.Tensor):
+            y = plain(f)(x)
+            return y if math.isfinite(y) else plain(f)(0.0)
+        return f(torch.where(torch.isfinite(f(x)), x, 0.0))
+
+    return of
+
+
 def any_quotient(a, b):
     return a / where(b == 0, 1.0, b)
 

@@ -256,16 +256,34 @@ __device__ inline real capped(const Attend &a, real product, real more, real *sl
     *slope = (real)1 - t * t;
     return a.softcap * t + more;
 }
-// The score of query i and key j, which the rule numbers n. `slope` is its derivative by the scaled product: below 1 where it is capped.
+// The same with a rule, which may have an expression of the score.
+template <class Rule>
+__device__ inline real scored(const Attend &a, const Rule &rule, const Head &h, whole i, whole j, real product, real more, real *slope) {
+    return capped(a, product, more, slope);
+}
+template <class E>
+__device__ inline real scored(const Attend &a, const Evaluated<E> &rule, const Head &h, whole i, whole j, real product, real more, real *slope) {
+    if (!E::is_score) return capped(a, product, more, slope);
+    bool ok = true;
+    whole unused = -1;
+    Dual found = rule.e.bias(i, j, h.queries, h.head, row_starts(h.q_start, h.k_start), product * a.scale, OF_SCORE, unused, ok);
+    *slope = found.slope - found.slope == 0 ? (real)found.slope : (real)0;
+    return is_bias(found.value, ok) ? (real)found.value : minus_infinity();
+}
+// The product of query i and key j.
+template <bool RELATIVE> __device__ inline real product_at(const Attend &a, const Head &h, whole i, whole j) {
+    const real *own = h.q + i * a.heads * a.e, *other = h.k + j * a.key_heads * a.e;
+    real products = RELATIVE ? shifted_dot(own, a.shift_k + h.head * a.e, other, a.e) : dot(own, other, a.e);
+    if (RELATIVE) products += shifted_dot(own, a.shift_r + h.head * a.e, code_at(a, h, i - j), a.e);
+    return products;
+}
+// The score of query i and key j, which the rule numbers n. `slope` is its derivative by the scaled product.
 template <bool RELATIVE, class Rule>
 __device__ inline real score(const Attend &a, const Rule &rule, const Head &h, whole i, whole j, whole n, real *slope) {
     *slope = 1;
     real more = rule.added(a, h, i, j, n);
     if (more == minus_infinity()) return more;
-    const real *own = h.q + i * a.heads * a.e, *other = h.k + j * a.key_heads * a.e;
-    real products = RELATIVE ? shifted_dot(own, a.shift_k + h.head * a.e, other, a.e) : dot(own, other, a.e);
-    if (RELATIVE) products += shifted_dot(own, a.shift_r + h.head * a.e, code_at(a, h, i - j), a.e);
-    return capped(a, products, more, slope);
+    return scored(a, rule, h, i, j, product_at<RELATIVE>(a, h, i, j), more, slope);
 }
 __device__ inline real kept_factor(const Attend &a, const Head &h, whole i, whole j) {
     if (!a.threshold) return (real)1;
@@ -513,12 +531,14 @@ __device__ inline void attend_values(const Attend &a, const Rule &rule, const re
     if (lane == 0) d_values[head * a.listed + n] = sum;
 }
 
-// dS of every query and key, `[head, query, key]` of every row from `starts` on: a thread each.
+// dS of every query and key, `[head, query, key]` of every row from `starts` on: a thread each. `scores`, where there are some, takes the
+// scaled products that an expression changes.
 template <bool RELATIVE, class Rule>
-__device__ inline void attend_slopes(const Attend &a, const Rule &rule, const real *dy, const real *stats, real *slopes, const u64 *starts) {
+__device__ inline void attend_slopes(const Attend &a, const Rule &rule, const real *dy, const real *stats, real *slopes, real *scores, const u64 *starts) {
     Head h = head_of(a, blockIdx.x);
     for (whole at = blockIdx.y * (whole)blockDim.x + threadIdx.x; at < h.queries * h.keys; at += gridDim.y * (whole)blockDim.x) {
-        slopes[starts[h.row] + h.head * h.queries * h.keys + at] =
-            slopes_at<RELATIVE>(a, rule, h, at / h.keys, at % h.keys, 0, dy, stats).d_score;
+        whole pair = starts[h.row] + h.head * h.queries * h.keys + at, i = at / h.keys, j = at % h.keys;
+        slopes[pair] = slopes_at<RELATIVE>(a, rule, h, i, j, 0, dy, stats).d_score;
+        if (scores && slopes[pair] != (real)0) scores[pair] = product_at<RELATIVE>(a, h, i, j) * a.scale;
     }
 }

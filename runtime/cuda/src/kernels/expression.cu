@@ -78,6 +78,10 @@ __device__ inline double logarithm_of(double x, bool &ok) {
     ok = ok && x > 0;
     return x > 0 ? log(x) : 0;
 }
+__device__ inline double exp_of(double x, bool &ok) { return finite(exp(x), ok); }
+__device__ inline double sqrt_of(double x, bool &ok) { return finite(sqrt(x), ok); }
+__device__ inline double tanh_of(double x, bool &ok) { return finite(tanh(x), ok); }
+__device__ inline double sigmoid_of(double x, bool &ok) { return finite(1 / (1 + exp(-x)), ok); }
 __device__ inline whole floor_of(double x, bool &ok) {
     double down = floor(x);
     bool fits = down < 9223372036854775808.0 && down > -9223372036854775808.0;
@@ -127,6 +131,26 @@ __device__ inline Dual logarithm_of(Dual x, bool &ok) {
     if (x.value != x.value) return x;
     return with_slope(logarithm_of(x.value, ok), x.slope != 0, x.slope / x.value);
 }
+__device__ inline Dual exp_of(Dual x, bool &ok) {
+    if (x.value != x.value) return x;
+    double y = exp_of(x.value, ok);
+    return with_slope(y, x.slope != 0, x.slope * y);
+}
+__device__ inline Dual sqrt_of(Dual x, bool &ok) {
+    if (x.value != x.value) return x;
+    double y = sqrt_of(x.value, ok);
+    return with_slope(y, x.slope != 0, x.slope * (0.5 / y));
+}
+__device__ inline Dual tanh_of(Dual x, bool &ok) {
+    if (x.value != x.value) return x;
+    double y = tanh_of(x.value, ok);
+    return with_slope(y, x.slope != 0, x.slope * (1 - y * y));
+}
+__device__ inline Dual sigmoid_of(Dual x, bool &ok) {
+    if (x.value != x.value) return x;
+    double y = sigmoid_of(x.value, ok);
+    return with_slope(y, x.slope != 0, x.slope * (y * (1 - y)));
+}
 __device__ inline whole floor_of(Dual x, bool &ok) { return floor_of(x.value, ok); }
 
 __device__ inline double number_of(double x) { return x; }
@@ -149,6 +173,12 @@ __device__ inline Dual learned(const real *table, whole at, bool by, whole &plac
     if (by) place = at;
     double value = table[at];
     Dual x = {value - value == 0 ? value : value - value, by ? 1.0 : 0.0};
+    return x;
+}
+// The score before an expression changes it; `by` marks that slopes are taken by it. OF_SCORE stands in the place of a use then.
+#define OF_SCORE -2
+__device__ inline Dual of_score(double score, bool by) {
+    Dual x = {score - score == 0 ? score : score - score, by ? 1.0 : 0.0};
     return x;
 }
 __device__ inline whole no_whole(bool &ok) {
@@ -182,7 +212,7 @@ template <class E> __device__ inline void list_value(const E &e, const int *list
     whole distance = list[n], unused = -1;
     for (int head = 0; head < heads; head++) {
         bool ok = true;
-        double number = e.bias(APART(distance), head, NO_ROWS, -1, unused, ok).value;
+        double number = e.bias(APART(distance), head, NO_ROWS, 0, -1, unused, ok).value;
         values[head * (whole)listed + n] = is_bias(number, ok) ? (real)number : minus_infinity();
     }
 }
@@ -194,7 +224,7 @@ template <class E> __device__ inline double slope_by(const E &e, int table, whol
         if (e.table_of(use) != table) continue;
         bool ok = true;
         whole place = -1;
-        Dual found = e.bias(i, j, length, head, NO_ROWS, use, place, ok);
+        Dual found = e.bias(i, j, length, head, NO_ROWS, 0, use, place, ok);
         finite(found.slope, ok);
         if (ok && place == entry) slope += found.slope;
     }
@@ -212,12 +242,12 @@ __device__ inline void list_gradient(const E &e, const int *list, int listed, in
     sum = team_sum(sum);
     if (threadIdx.x == 0) y[blockIdx.x] = (add ? y[blockIdx.x] : (real)0) + (real)sum;
 }
-// The same where every query and key has a slope of its own: the numbers from blockIdx.y * TABLE_SHARE on, as sums over parts of all
+// The same where every query and key has a slope of its own, and a score where these are no sums: the numbers from blockIdx.y * TABLE_SHARE on, as sums over parts of all
 // pairs, which `columns` adds up. A warp has a part, `per` pairs; each is asked once, and lanes add what they found in turn.
 #define TABLE_SHARE 512
 #define TABLE_WARPS 4
 template <class E>
-__device__ inline void pair_gradient(const E &e, const real *slopes, const u64 *starts, const u32 *q_offsets, const u32 *k_offsets, int rows, whole total, whole per, whole count, real *parts, int size, int table) {
+__device__ inline void pair_gradient(const E &e, const real *slopes, const real *scores, const u64 *starts, const u32 *q_offsets, const u32 *k_offsets, int rows, whole total, whole per, whole count, real *parts, int size, int table) {
     __shared__ double shared_sums[TABLE_WARPS][TABLE_SHARE];
     int warp = threadIdx.x / WARP, lane = threadIdx.x % WARP, row = 0;
     whole part = blockIdx.x * (whole)TABLE_WARPS + warp, lowest = blockIdx.y * (whole)TABLE_SHARE;
@@ -241,7 +271,8 @@ __device__ inline void pair_gradient(const E &e, const real *slopes, const u64 *
             whole place = -1;
             double own = 0;
             if (ok) {
-                Dual found = e.bias(i, j, queries, head, row_starts(q_offsets[row], k_offsets[row]), use, place, ok);
+                double score = scores ? scores[at] : 0;
+                Dual found = e.bias(i, j, queries, head, row_starts(q_offsets[row], k_offsets[row]), score, use, place, ok);
                 own = (double)slope * finite(found.slope, ok);
             }
             bool here = ok && place >= lowest && place < lowest + TABLE_SHARE;
@@ -257,7 +288,7 @@ __device__ inline void pair_gradient(const E &e, const real *slopes, const u64 *
 
 // The gradient of number `entry` of a value that a bias reads: over all keys of the query, or queries of the key, that stand there.
 template <class E>
-__device__ inline void value_gradient(const E &e, const real *slopes, const u64 *starts, const u32 *q_offsets, const u32 *k_offsets, const u32 *row_of, int heads, int channels, real *y, int value, int add, whole entry) {
+__device__ inline void value_gradient(const E &e, const real *slopes, const real *scores, const u64 *starts, const u32 *q_offsets, const u32 *k_offsets, const u32 *row_of, int heads, int channels, real *y, int value, int add, whole entry) {
     whole position = entry / channels, row = row_of[position];
     RowStarts at = row_starts(q_offsets[row], k_offsets[row]);
     whole queries = q_offsets[row + 1] - at.q, keys = k_offsets[row + 1] - at.k;
@@ -270,10 +301,11 @@ __device__ inline void value_gradient(const E &e, const real *slopes, const u64 
             if (e.channel_of(use, head) != entry % channels) continue;
             for (whole other = 0; other < others; other++) {
                 whole i = at_query ? own : other, j = at_query ? other : own, place = -1;
-                real slope = slopes[starts[row] + (head * queries + i) * keys + j];
+                whole pair = starts[row] + (head * queries + i) * keys + j;
+                real slope = slopes[pair];
                 if (slope == (real)0) continue;
                 bool ok = true;
-                Dual found = e.bias(i, j, queries, head, at, use, place, ok);
+                Dual found = e.bias(i, j, queries, head, at, scores ? scores[pair] : 0, use, place, ok);
                 double more = (double)slope * finite(found.slope, ok);
                 if (ok) sum += more;
             }

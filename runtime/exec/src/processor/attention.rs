@@ -7,7 +7,7 @@ use rtc_compiler::ir::attribute::{self, Mask};
 use std::ops::Range;
 
 use rtc_compiler::expr::{
-    Env, EvalError, Expr, KeyReach, LARGEST_BIAS, ReadFrom, ScalarValue, Var, eval, flat, reach, slope,
+    Env, EvalError, Expr, KeyReach, LARGEST_BIAS, ReadFrom, ScalarValue, ScoreExpr, Var, eval, flat, reach, slope,
 };
 use rtc_compiler::ir::graph::Value;
 use rtc_compiler::ir::types::{Dim, Elem};
@@ -32,7 +32,7 @@ use rtc_kernel::parallel::fill;
 /// No table has this number: nothing is differentiated.
 const NONE: usize = usize::MAX;
 
-/// A bias at a step of the recurrence, with the numbers of its tables.
+/// A bias, or a score, at a step of the recurrence, with the numbers of its tables.
 pub(super) struct ScoredBias<'e, T> {
     bias: &'e Bias,
     step: i64,
@@ -133,13 +133,16 @@ impl<T: Element> ScoredBias<'_, T> {
         match from {
             ReadFrom::Table(table) => (0..table).map(|table| self.bias.len(table)).sum(),
             ReadFrom::Value(value) => self.len() + self.values.start(value),
+            // Behind all others: no sum is kept of it.
+            ReadFrom::Score => self.len() + self.values.len(),
         }
     }
 
     /// Where a use stands among all gradients, and the number that it reads.
-    fn read(&self, env: &Env, row: usize, use_: usize, indices: &[Expr]) -> Result<(usize, f64), EvalError> {
-        let from = self.bias.uses[use_];
+    fn read(&self, at: PairPlace<'_>, use_: usize, indices: &[Expr]) -> Result<(usize, f64), EvalError> {
+        let (from, PairPlace { env, row, score }) = (self.bias.uses[use_], at);
         let (at, number) = match from {
+            ReadFrom::Score => (0, score),
             ReadFrom::Table(table) => {
                 let at = flat(indices, &self.bias.sizes[table], env)?;
                 (at, self.tables[table][at].to_f64())
@@ -149,33 +152,73 @@ impl<T: Element> ScoredBias<'_, T> {
         Ok((self.start(from) + at, number))
     }
 
-    /// The numbers of a row.
-    fn row(&self, row: usize) -> RowNumbers<'_, T> {
-        RowNumbers { values: self.values, row, bias: Some(self) }
+    /// The numbers of a row, and the scores of the keys at hand.
+    fn row<'n>(&'n self, row: usize, scores: &'n [f64]) -> RowNumbers<'n, T> {
+        RowNumbers { values: self.values, row, bias: Some(self), scores }
     }
 
     /// Adds the bias of all keys from one on to their scores.
     fn add(&self, at: MaskRow, by: T, scores: &mut [T]) {
         for (first, scores) in (at.first..).step_by(KEYS).zip(scores.chunks_mut(KEYS)) {
             let env = place(MaskRow { first, ..at }, self.step);
-            let alone = |key: usize| self.value(&Env { j: env.j + key as i64, ..env }, at.row);
-            let Some(program) = &self.bias.program else {
-                scores.iter_mut().enumerate().for_each(|(key, score)| *score += alone(key) * by);
-                continue;
+            self.numbers(&env, at.row, (&[], scores.len()), |key, number| scores[key] += number * by);
+        }
+    }
+
+    /// Gives `f` the number of every key from `env.j` on, of which there are so many; minus infinity where there is none.
+    fn numbers(&self, env: &Env, row: usize, (scores, keys): (&[f64], usize), mut f: impl FnMut(usize, T)) {
+        let alone = |key: usize| {
+            let env = Env { j: env.j + key as i64, ..*env };
+            self.value(PairPlace { env: &env, row, score: scores.get(key).copied().unwrap_or(0.0) })
+        };
+        let Some(program) = &self.bias.program else { return (0..keys).for_each(|key| f(key, alone(key))) };
+        program.run(env, keys, &self.row(row, scores), |numbers| {
+            for key in 0..keys {
+                let number = value_of(numbers, key);
+                f(
+                    key,
+                    if number.is_nan() {
+                        alone(key)
+                    } else if number.abs() <= LARGEST_BIAS {
+                        T::from_f64(number)
+                    } else {
+                        T::NEG_INFINITY
+                    },
+                );
+            }
+        });
+    }
+
+    /// Makes scores of the products of all keys from one on.
+    fn rescore(&self, at: MaskRow, scale: T, scores: &mut [T]) {
+        for (first, scores) in (at.first..).step_by(KEYS).zip(scores.chunks_mut(KEYS)) {
+            let env = place(MaskRow { first, ..at }, self.step);
+            let mut before = [0.0; KEYS];
+            let before = scaled(scores, scale, &mut before);
+            self.numbers(&env, at.row, (before, before.len()), |key, number| scores[key] = number);
+        }
+    }
+
+    /// Turns the gradients `d` of the scores of all keys from one on into those of their products, and adds those of what is read.
+    fn rescored(&self, at: MaskRow, scale: T, products: &[T], d: &mut [T], sums: &mut [T]) {
+        for ((first, products), d) in (at.first..).step_by(KEYS).zip(products.chunks(KEYS)).zip(d.chunks_mut(KEYS)) {
+            let env = place(MaskRow { first, ..at }, self.step);
+            let (mut before, mut of_scores) = ([0.0; KEYS], [0.0; KEYS]);
+            let (before, of_scores) = (scaled(products, scale, &mut before), &mut of_scores[..d.len()]);
+            let by = |key: usize| d[key].to_f64();
+            let mut alone = |key: usize, sums: &mut [T], of_scores: &mut [f64]| {
+                let env = Env { j: env.j + key as i64, ..env };
+                let place = PairPlace { env: &env, row: at.row, score: before[key] };
+                self.add_slopes(place, by(key), (sums, &mut of_scores[key]));
             };
-            program.run(&env, scores.len(), &self.row(at.row), |numbers| {
-                for (key, score) in scores.iter_mut().enumerate() {
-                    let number = value_of(numbers, key);
-                    *score += by
-                        * if number.is_nan() {
-                            alone(key)
-                        } else if number.abs() <= LARGEST_BIAS {
-                            T::from_f64(number)
-                        } else {
-                            T::NEG_INFINITY
-                        };
+            match &self.bias.program {
+                Some(program) => {
+                    let row = self.row(at.row, before);
+                    program.add_slopes(&env, (d.len(), &by), &row, (sums, of_scores), &mut alone);
                 }
-            });
+                None => (0..d.len()).filter(|key| d[*key] != T::ZERO).for_each(|key| alone(key, sums, of_scores)),
+            }
+            d.iter_mut().zip(&*of_scores).for_each(|(d, slope)| *d = T::from_f64(*slope) * scale);
         }
     }
 
@@ -184,39 +227,44 @@ impl<T: Element> ScoredBias<'_, T> {
         for (first, d) in (at.first..).step_by(KEYS).zip(d.chunks(KEYS)) {
             let env = place(MaskRow { first, ..at }, self.step);
             let by = |key: usize| (d[key] * by).to_f64();
-            let mut alone = |key: usize, sums: &mut [T]| {
-                self.add_slopes(&Env { j: env.j + key as i64, ..env }, at.row, by(key), sums);
+            let mut alone = |key: usize, sums: &mut [T], _: &mut [f64]| {
+                let env = Env { j: env.j + key as i64, ..env };
+                self.add_slopes(PairPlace { env: &env, row: at.row, score: 0.0 }, by(key), (sums, &mut 0.0));
             };
             match &self.bias.program {
-                Some(program) => program.add_slopes(&env, (d.len(), &by), &self.row(at.row), sums, &mut alone),
-                None => (0..d.len()).filter(|key| d[*key] != T::ZERO).for_each(|key| alone(key, sums)),
+                Some(program) => {
+                    program.add_slopes(&env, (d.len(), &by), &self.row(at.row, &[]), (sums, &mut []), &mut alone);
+                }
+                None => (0..d.len()).filter(|key| d[*key] != T::ZERO).for_each(|key| alone(key, sums, &mut [])),
             }
         }
     }
 
     /// The number of the bias; minus infinity, which hides the key, where it has none, and NaN where a learned number is not finite.
-    fn value(&self, env: &Env, row: usize) -> T {
-        let mut learned = |use_: usize, indices: &[Expr]| self.read(env, row, use_, indices).map(|(_, number)| number);
-        let found = slope(&self.bias.expr, env, &mut learned, NONE).map(|found| found.value);
+    fn value(&self, at: PairPlace<'_>) -> T {
+        let mut learned = |use_: usize, indices: &[Expr]| self.read(at, use_, indices).map(|(_, number)| number);
+        let found = slope(&self.bias.expr, at.env, &mut learned, NONE).map(|found| found.value);
         let number = found.ok().filter(|value| value.is_nan() || value.abs() <= LARGEST_BIAS);
         number.map_or(T::NEG_INFINITY, T::from_f64)
     }
 
     /// Adds `by` times the derivatives by all numbers that are read to `sums`, those of one table behind those of the other, then those of
-    /// the values of the row.
-    fn add_slopes(&self, env: &Env, row: usize, by: f64, sums: &mut [T]) {
+    /// the values of the row; and to `of_score` those by the score.
+    fn add_slopes(&self, at: PairPlace<'_>, by: f64, (sums, of_score): (&mut [T], &mut f64)) {
         for one in 0..self.bias.uses.len() {
-            let mut at = None;
+            let mut found_at = None;
             let mut learned = |use_: usize, indices: &[Expr]| {
-                let (place, number) = self.read(env, row, use_, indices)?;
+                let (place, number) = self.read(at, use_, indices)?;
                 if use_ == one {
-                    at = Some(place);
+                    found_at = Some(place);
                 }
                 Ok(number)
             };
-            let found = slope(&self.bias.expr, env, &mut learned, one);
-            if let (Ok(found), Some(at)) = (found, at) {
-                sums[at] += T::from_f64(by * found.slope);
+            let found = slope(&self.bias.expr, at.env, &mut learned, one);
+            match (found, found_at, self.bias.uses[one]) {
+                (Ok(found), Some(_), ReadFrom::Score) => *of_score += by * found.slope,
+                (Ok(found), Some(at), _) => sums[at] += T::from_f64(by * found.slope),
+                _ => {}
             }
         }
     }
@@ -225,6 +273,22 @@ impl<T: Element> ScoredBias<'_, T> {
     fn len(&self) -> usize {
         (0..self.tables.len()).map(|table| self.bias.len(table)).sum()
     }
+}
+
+/// A pair of a query and a key.
+#[derive(Clone, Copy)]
+struct PairPlace<'e> {
+    env: &'e Env,
+    row: usize,
+    /// Its score, where that is read.
+    score: f64,
+}
+
+/// The scaled products, which fit into `scores`.
+fn scaled<'s, T: Element>(products: &[T], scale: T, scores: &'s mut [f64]) -> &'s [f64] {
+    let scores = &mut scores[..products.len()];
+    scores.iter_mut().zip(products).for_each(|(score, product)| *score = (*product * scale).to_f64());
+    scores
 }
 
 /// About what it costs to work out a key by itself, in operations.
@@ -236,6 +300,7 @@ struct RowNumbers<'e, T> {
     row: usize,
     /// The bias, whose tables it reads and whose gradients are asked for.
     bias: Option<&'e ScoredBias<'e, T>>,
+    scores: &'e [f64],
 }
 
 impl<T: Element> PairNumbers<T> for RowNumbers<'_, T> {
@@ -250,6 +315,10 @@ impl<T: Element> PairNumbers<T> for RowNumbers<'_, T> {
 
     fn start(&self, from: ReadFrom) -> usize {
         self.bias.map_or(0, |bias| bias.start(from))
+    }
+
+    fn scores(&self) -> &[f64] {
+        self.scores
     }
 }
 
@@ -290,7 +359,7 @@ impl<'e> PairRule<'e> {
             });
         };
         let Some(program) = self.program else { return alone(at, holds) };
-        let row = RowNumbers { values, row: at.row, bias: None };
+        let row = RowNumbers { values, row: at.row, bias: None, scores: &[] };
         for (first, holds) in (at.first..).step_by(KEYS).zip(holds.chunks_mut(KEYS)) {
             program.run(&place(MaskRow { first, ..at }, self.step), holds.len(), &row, |truths| {
                 for (key, holds) in holds.iter_mut().enumerate() {
@@ -515,9 +584,10 @@ impl<T: Element> Executor<T> {
         let p = c.get(attribute::DROPOUT);
         let keys = if p > 0.0 { c.view.row_keys(c.get(attribute::STREAM) as u64) } else { self.arena.list([]) };
         let dropout = (p > 0.0).then_some(ProbabilityDropout { p, row_keys: &keys });
-        let (scale, softcap) = (c.node.attrs.scale(head_width), c.node.find(attribute::SOFTCAP));
-        let key_heads = c.get(attribute::KEY_HEADS);
-        let with = |mask| Attention { heads, key_heads, head_width, scale, softcap, mask, dropout };
+        let score = c.node.attrs.score().map_err(ExecutionFault::Batch)?;
+        let (softcap, rescored) = (score.cap(), matches!(score, ScoreExpr::Whole(_)));
+        let (scale, key_heads) = (c.node.attrs.scale(head_width), c.get(attribute::KEY_HEADS));
+        let with = |mask| Attention { heads, key_heads, head_width, scale, softcap, rescored, mask, dropout };
         let is_step = |v: &&Value| c.ty(**v).elem() == Some(Elem::Index);
         let step = c.node.operands.get(fixed).filter(is_step).map_or(0, |v| i64::from(self.memory.index(*v)[0]));
         let named = if c.get(attribute::MASK) == Mask::Causal { MaskKind::Causal } else { MaskKind::All };
@@ -570,7 +640,7 @@ impl<T: Element> Executor<T> {
         let pairs = PairRule::of_mask(rule, step);
         let rows = RowStarts { queries: axes[0].offsets.as_slice(), keys: axes[1].offsets.as_slice() };
         let order = pairs.filter(|rule| span.listed && rule.joins.iter().any(Option::is_some)).map(|rule| {
-            let numbers = |row| RowNumbers { values: &read, row, bias: None };
+            let numbers = |row| RowNumbers { values: &read, row, bias: None, scores: &[] };
             KeyOrder::new(rule.joins, step, rows, numbers, &self.arena)
         });
         let joined = order.as_ref().zip(pairs).map(|(order, rule)| order.keys(rule.joins, rows));
@@ -607,9 +677,17 @@ impl<T: Element> Executor<T> {
             return Ok(());
         };
         // What the mask hides has no bias: its index may lie outside the table.
+        let learned = scored.len() + read.len();
         let values = |at: MaskRow, by: T, scores: &mut [T]| scored.add(at, by, scores);
         let slopes = |at: MaskRow, by: T, d: &[T], sums: &mut [T]| scored.add_gradients(at, by, d, sums);
-        let bias = ScoreBias::Dense { rule: &values, grad: &slopes, learned: scored.len() + read.len() };
+        let scores = |at: MaskRow, scale: T, scores: &mut [T]| scored.rescore(at, scale, scores);
+        let both = |at: MaskRow, scale: T, products: &[T], d: &mut [T], sums: &mut [T]| {
+            scored.rescored(at, scale, products, d, sums);
+        };
+        let bias = match rescored {
+            true => ScoreBias::Rescored { rule: &scores, grad: &both, learned },
+            false => ScoreBias::Dense { rule: &values, grad: &slopes, learned },
+        };
         f(&self.memory, &with(mask), &bias, Some(scored));
         Ok(())
     }
@@ -678,7 +756,8 @@ impl<T: Element> Executor<T> {
             seen[at] = true;
             let Some(scored) = scored else { continue };
             for head in 0..heads {
-                values[head * count + at] = scored.value(&apart(*distance, step, head), 0);
+                values[head * count + at] =
+                    scored.value(PairPlace { env: &apart(*distance, step, head), row: 0, score: 0.0 });
             }
         }
         ByDistance { span, list, seen, values }
@@ -751,7 +830,8 @@ fn gathered<T: Element>(
         for distance in offsets.list {
             let by = part[(distance - first) as usize].to_f64();
             if by != 0.0 {
-                scored.add_slopes(&apart(*distance, scored.step, head), 0, by, sums);
+                let at = PairPlace { env: &apart(*distance, scored.step, head), row: 0, score: 0.0 };
+                scored.add_slopes(at, by, (sums, &mut 0.0));
             }
         }
     }

@@ -39,8 +39,8 @@ struct HeadScratch<'s, T> {
     result: &'s mut [T],
     /// For positions relative to one another.
     turned: Option<Turned<'s, T>>,
-    /// For the gradients: values transposed, gradients of the scores, copy of dout, gradients of k and v, derivatives of capped
-    /// scores.
+    /// For the gradients: values transposed, gradients of the scores, copy of dout, gradients of k and v, and derivatives of capped
+    /// scores, or the products where a rule makes scores of them.
     backward: [&'s mut [T]; 6],
     /// For gradients of keys and values that go apart: probabilities and gradients of scores of their pairs, their sums.
     apart: [&'s mut [T]; 4],
@@ -66,7 +66,7 @@ impl AttentionSizes<'_> {
         let (rows, widest) = self.block_sizes(place, (nq, nk));
         let scores = rows * widest;
         let factors = if self.spec.dropout.is_some() { scores } else { 0 };
-        let capped = if self.spec.softcap.is_some() { scores } else { 0 };
+        let capped = if self.spec.softcap.is_some() || self.spec.rescored { scores } else { 0 };
         let more = if backward { [turned, scores, queries, keys, keys, capped] } else { [0; 6] };
         let others = if apart { [scores, scores, keys, keys] } else { [0; 4] };
         let sizes = relative.then(|| RelativeSizes::new(self, (nq, nk), (rows, widest), backward));
@@ -208,7 +208,7 @@ impl AttentionSizes<'_> {
         }
     }
 
-    /// Adds the bias to scores that the softmax scales.
+    /// Adds the bias to scores that the softmax scales, or makes scores of products.
     fn add_bias<T: Real>(&self, block: QueryBlock, nq: usize, bias: &ScoreBias<'_, T>, scores: &mut [T]) {
         let inverse = T::from_f64(1.0 / self.scale);
         for (i, scores) in block.rows_mut(scores).enumerate() {
@@ -223,6 +223,10 @@ impl AttentionSizes<'_> {
                 }
                 ScoreBias::Dense { rule, .. } => {
                     rule(MaskRow { first: block.from, ..self.mask_row(block.place, query, nq) }, inverse, scores);
+                }
+                ScoreBias::Rescored { rule, .. } => {
+                    let scale = T::from_f64(self.spec.scale);
+                    rule(MaskRow { first: block.from, ..self.mask_row(block.place, query, nq) }, scale, scores);
                 }
             }
         }
@@ -242,7 +246,7 @@ impl AttentionSizes<'_> {
             let query = block.first + i;
             let d = &d[block.column..][..block.keys()];
             match bias {
-                ScoreBias::None => return,
+                ScoreBias::None | ScoreBias::Rescored { .. } => return,
                 ScoreBias::ByOffset { .. } => {
                     for (key, &d) in (block.from..).zip(d) {
                         if let Some(at) = bias.index(query as isize - key as isize) {
@@ -254,6 +258,26 @@ impl AttentionSizes<'_> {
                     grad(MaskRow { first: block.from, ..self.mask_row(block.place, query, nq) }, inverse, d, slopes);
                 }
             }
+        }
+    }
+
+    /// Turns the gradients of scores that a rule has made into those of the products, which are there, and adds those of what the scores are
+    /// made of to `slopes`.
+    fn rescored_grad<T: Real>(
+        &self,
+        block: QueryBlock,
+        nq: usize,
+        bias: &ScoreBias<'_, T>,
+        (products, d_scores): (&[T], &mut [T]),
+        slopes: &mut [T],
+    ) {
+        let ScoreBias::Rescored { grad, .. } = bias else { return };
+        let scale = T::from_f64(self.spec.scale);
+        let products = products.chunks_exact(block.stride.max(1));
+        for (i, (d, products)) in block.rows_mut(d_scores).zip(products).enumerate() {
+            let at = MaskRow { first: block.from, ..self.mask_row(block.place, block.first + i, nq) };
+            let keys = block.keys();
+            grad(at, scale, &products[block.column..][..keys], &mut d[..keys], slopes);
         }
     }
 
@@ -671,6 +695,8 @@ pub(super) unsafe fn backward<T: Real>(
                 }
                 if let Some(cap) = cap {
                     cap.apply(scores, capped);
+                } else {
+                    capped.copy_from_slice(&scores[..derivatives]);
                 }
                 for visit in visits {
                     shape.hide(*visit, nq, &add.bias, scores);
@@ -679,6 +705,7 @@ pub(super) unsafe fn backward<T: Real>(
                 softmax_grad(scores, d_scores, stride, scale, shape.draw(visits, factors));
                 for visit in visits {
                     shape.bias_grad(*visit, nq, &add.bias, d_scores, slopes);
+                    shape.rescored_grad(*visit, nq, &add.bias, (capped, d_scores), slopes);
                 }
                 if cap.is_some() {
                     multiply(d_scores, capped);

@@ -67,7 +67,7 @@ pub(super) const ATTENTION: &[Case] = &[
         SEQUENCE,
         "%k = linear %b, %to_one : f32[batch, length, 1]
          %v = linear %c, %to_one : f32[batch, length, 1]
-         %y = attention %a, %k, %v {heads: 4, key_heads: 1, softcap: 0.4, mask: causal, dropout: 0.2, stream: 5} : f32[batch, length, 4]",
+         %y = attention %a, %k, %v {heads: 4, key_heads: 1, score: mul(0.4, tanh(div(score, 0.4))), mask: causal, dropout: 0.2, stream: 5} : f32[batch, length, 4]",
     ),
     (
         "attention to few shared keys with capped scores, a learned bias and dropout",
@@ -75,7 +75,7 @@ pub(super) const ATTENTION: &[Case] = &[
         "%t = param {name: \"t\", init: zeros} : f32[4, 2]
          %k = linear %b, %half : f32[batch, length, 2]
          %v = linear %c, %half : f32[batch, length, 2]
-         %y = attention %a, %k, %v, %t {heads: 4, key_heads: 2, scale: 1.7, softcap: 0.6, mask: and(le(j, i), lt(sub(i, j), 2)), bias: learn(head, sub(i, j)), dropout: 0.3, stream: 5} : f32[batch, length, 4]",
+         %y = attention %a, %k, %v, %t {heads: 4, key_heads: 2, scale: 1.7, mask: and(le(j, i), lt(sub(i, j), 2)), score: add(mul(0.6, tanh(div(score, 0.6))), learn(head, sub(i, j))), dropout: 0.3, stream: 5} : f32[batch, length, 4]",
     ),
     (
         "attention with shared keys, capped scores and a bias by distance",
@@ -83,7 +83,7 @@ pub(super) const ATTENTION: &[Case] = &[
         "%t = param {name: \"t\", init: zeros} : f32[2, 4]
          %k = linear %b, %half : f32[batch, length, 2]
          %v = linear %c, %half : f32[batch, length, 2]
-         %y = attention %a, %k, %v, %t {heads: 2, key_heads: 1, softcap: 0.3, mask: causal, bias: learn(head, min(sub(i, j), 3))} : f32[batch, length, 4]",
+         %y = attention %a, %k, %v, %t {heads: 2, key_heads: 1, mask: causal, score: add(mul(0.3, tanh(div(score, 0.3))), learn(head, min(sub(i, j), 3)))} : f32[batch, length, 4]",
     ),
     (
         "attention with shared keys, capped scores and a bias of both positions",
@@ -91,7 +91,7 @@ pub(super) const ATTENTION: &[Case] = &[
         "%t = param {name: \"t\", init: zeros} : f32[3, 2]
          %k = linear %b, %half : f32[batch, length, 2]
          %v = linear %c, %half : f32[batch, length, 2]
-         %y = attention %a, %k, %v, %t {heads: 2, key_heads: 1, scale: 0.9, softcap: 0.5, mask: and(ge(j, sub(i, add(head, 1))), le(j, add(i, 1))), bias: learn(rem(i, 3), rem(j, 2)), dropout: 0.3, stream: 5} : f32[batch, length, 4]",
+         %y = attention %a, %k, %v, %t {heads: 2, key_heads: 1, scale: 0.9, mask: and(ge(j, sub(i, add(head, 1))), le(j, add(i, 1))), score: add(mul(0.5, tanh(div(score, 0.5))), learn(rem(i, 3), rem(j, 2))), dropout: 0.3, stream: 5} : f32[batch, length, 4]",
     ),
     (
         "attention with relative positions, shared keys and capped scores",
@@ -99,7 +99,7 @@ pub(super) const ATTENTION: &[Case] = &[
         "%w6 = param {name: \"w6\", init: zeros} : f32[4, 6]
          %k = linear %b, %half : f32[batch, length, 2]
          %v = linear %c, %half : f32[batch, length, 2]
-         %y = attention %a, %k, %v, %bias, %gain, %w6 {heads: 2, key_heads: 1, scale: 0.8, softcap: 0.9, position: relative_xl} : f32[batch, length, 4]",
+         %y = attention %a, %k, %v, %bias, %gain, %w6 {heads: 2, key_heads: 1, score: mul(0.9, tanh(div(score, 0.9))), scale: 0.8, position: relative_xl} : f32[batch, length, 4]",
     ),
     (
         "attention to few shared keys with relative positions and capped scores",
@@ -107,7 +107,40 @@ pub(super) const ATTENTION: &[Case] = &[
         "%t = param {name: \"t\", init: zeros} : f32[2, 2]
          %k = linear %b, %half : f32[batch, length, 2]
          %v = linear %c, %half : f32[batch, length, 2]
-         %y = attention %a, %k, %v, %t, %bias, %gain, %w {heads: 2, key_heads: 1, softcap: 0.9, mask: and(le(j, i), lt(sub(i, j), 2)), bias: learn(head, sub(i, j)), position: relative_xl} : f32[batch, length, 4]",
+         %y = attention %a, %k, %v, %t, %bias, %gain, %w {heads: 2, key_heads: 1, mask: and(le(j, i), lt(sub(i, j), 2)), score: add(mul(0.9, tanh(div(score, 0.9))), learn(head, sub(i, j))), position: relative_xl} : f32[batch, length, 4]",
+    ),
+    (
+        "causal attention with a temperature of every head",
+        SEQUENCE,
+        "%t = param {name: \"t\", init: zeros} : f32[2]
+         %y = attention %a, %b, %c, %t {heads: 2, mask: causal, score: mul(score, learn(head)), dropout: 0.3, stream: 5} : f32[batch, length, 4]",
+    ),
+    (
+        "attention with shared keys and a score of several parts",
+        SEQUENCE,
+        "%t = param {name: \"t\", init: zeros} : f32[2]
+         %u = param {name: \"u\", init: zeros} : f32[4]
+         %k = linear %b, %half : f32[batch, length, 2]
+         %v = linear %c, %half : f32[batch, length, 2]
+         %y = attention %a, %k, %v, %t, %u {heads: 2, key_heads: 1, scale: 0.9, mask: le(j, add(i, 1)), score: add(mul(tanh(score), learn(head)), mul(learn_b(min(max(sub(i, j), 0), 3)), add(score, exp(mul(0.3, score)))))} : f32[batch, length, 4]",
+    ),
+    (
+        "attention with a score that numbers of both positions change",
+        SEQUENCE,
+        "%n = linear %c, %to_one : f32[batch, length, 1]
+         %y = attention %a, %b, %c, %n {heads: 2, score: add(mul(score, sigmoid(read_0(j, 0))), mul(sqrt(add(1, mul(score, score))), read_0(i, 0))), reads: 1} : f32[batch, length, 4]",
+    ),
+    (
+        "attention with relative positions and a score with a root",
+        SEQUENCE,
+        "%y = attention %a, %b, %c, %bias, %gain, %w {heads: 2, mask: causal, score: div(score, sqrt(add(1, mul(score, score)))), position: relative_xl} : f32[batch, length, 4]",
+    ),
+    (
+        "attention with a score, of which some gradients stop",
+        SEQUENCE,
+        "%k = detach %b : f32[batch, length, 4]
+         %v = detach %c : f32[batch, length, 4]
+         %y = attention %a, %b, %c, %k, %v {heads: 2, mask: causal, score: mul(score, sub(score, 0.5)), stop: gt(sub(i, j), 9)} : f32[batch, length, 4]",
     ),
     (
         "attention of slots with shared keys",
@@ -119,7 +152,7 @@ pub(super) const ATTENTION: &[Case] = &[
         "attention to slots with shared keys and capped scores",
         SEQUENCE,
         "%k = linear %m, %half : f32[batch, 3, 2]
-         %y = attention %a, %k, %k {heads: 2, key_heads: 1, softcap: 2.0} : f32[batch, length, 4]",
+         %y = attention %a, %k, %k {heads: 2, key_heads: 1, score: mul(2.0, tanh(div(score, 2.0)))} : f32[batch, length, 4]",
     ),
     ("attention to itself", SEQUENCE, "%y = attention %a, %a, %a {heads: 1} : f32[batch, length, 4]"),
     ("causal attention", SEQUENCE, "%y = attention %a, %b, %c {heads: 2, mask: causal} : f32[batch, length, 4]"),
@@ -159,44 +192,44 @@ pub(super) const ATTENTION: &[Case] = &[
         "attention with a bias by distance",
         SEQUENCE,
         "%t = param {name: \"t\", init: zeros} : f32[2, 4]
-         %y = attention %a, %b, %c, %t {heads: 2, mask: causal, bias: learn(head, min(sub(i, j), 3))} : f32[batch, length, 4]",
+         %y = attention %a, %b, %c, %t {heads: 2, mask: causal, score: add(score, learn(head, min(sub(i, j), 3)))} : f32[batch, length, 4]",
     ),
     (
         "attention with a fixed bias that looks ahead",
         SEQUENCE,
-        "%y = attention %a, %b, %c {heads: 2, bias: mul(0.3, mul(add(head, 1), sub(i, j)))} : f32[batch, length, 4]",
+        "%y = attention %a, %b, %c {heads: 2, score: add(score, mul(0.3, mul(add(head, 1), sub(i, j))))} : f32[batch, length, 4]",
     ),
     (
         "attention with two tables inside of a logarithm",
         SEQUENCE,
         "%t = param {name: \"t\", init: zeros} : f32[2]
          %u = param {name: \"u\", init: zeros} : f32[2]
-         %y = attention %a, %b, %c, %t, %u {heads: 2, mask: causal, bias: mul(neg(learn(head)), log(add(1, mul(max(learn(head), 0.01), sub(i, j)))))} : f32[batch, length, 4]",
+         %y = attention %a, %b, %c, %t, %u {heads: 2, mask: causal, score: add(score, mul(neg(learn(head)), log(add(1, mul(max(learn(head), 0.01), sub(i, j))))))} : f32[batch, length, 4]",
     ),
     (
         "attention with one table read twice",
         SEQUENCE,
         "%t = param {name: \"t\", init: zeros} : f32[5]
          %u = param {name: \"u\", init: zeros} : f32[2]
-         %y = attention %a, %b, %c, %t, %u {heads: 2, mask: causal, bias: add(mul(learn_near(min(sub(i, j), 4)), learn(head)), learn_near(rem(j, 3)))} : f32[batch, length, 4]",
+         %y = attention %a, %b, %c, %t, %u {heads: 2, mask: causal, score: add(score, add(mul(learn_near(min(sub(i, j), 4)), learn(head)), learn_near(rem(j, 3))))} : f32[batch, length, 4]",
     ),
     (
         "attention with a bias of both positions",
         SEQUENCE,
         "%t = param {name: \"t\", init: zeros} : f32[3, 2]
-         %y = attention %a, %b, %c, %t {heads: 2, mask: le(j, add(i, 1)), bias: learn(rem(i, 3), rem(j, 2)), dropout: 0.3, stream: 5} : f32[batch, length, 4]",
+         %y = attention %a, %b, %c, %t {heads: 2, mask: le(j, add(i, 1)), score: add(score, learn(rem(i, 3), rem(j, 2))), dropout: 0.3, stream: 5} : f32[batch, length, 4]",
     ),
     (
         "attention of slots with a bias",
         SLOTS,
         "%t = param {name: \"t\", init: zeros} : f32[3, 5]
-         %y = attention %m, %a, %b, %t {heads: 2, bias: learn(min(i, 2), min(j, 4))} : f32[batch, 3, 4]",
+         %y = attention %m, %a, %b, %t {heads: 2, score: add(score, learn(min(i, 2), min(j, 4)))} : f32[batch, 3, 4]",
     ),
     (
         "attention to few keys with hops and dropout",
         SEQUENCE,
         "%t = param {name: \"t\", init: zeros} : f32[2, 2]
-         %y = attention %a, %b, %c, %t {heads: 2, mask: and(le(j, i), lt(sub(i, j), 2)), bias: learn(head, sub(i, j)), dropout: 0.3, stream: 5} : f32[batch, length, 4]",
+         %y = attention %a, %b, %c, %t {heads: 2, mask: and(le(j, i), lt(sub(i, j), 2)), score: add(score, learn(head, sub(i, j))), dropout: 0.3, stream: 5} : f32[batch, length, 4]",
     ),
     (
         "attention to one key",
@@ -212,7 +245,7 @@ pub(super) const ATTENTION: &[Case] = &[
         "attention within windows with a bias of both positions",
         SEQUENCE,
         "%t = param {name: \"t\", init: zeros} : f32[3, 2]
-         %y = attention %a, %b, %c, %t {heads: 2, mask: and(ge(j, sub(i, add(head, 1))), le(j, i)), bias: learn(rem(i, 3), rem(j, 2)), dropout: 0.3, stream: 5} : f32[batch, length, 4]",
+         %y = attention %a, %b, %c, %t {heads: 2, mask: and(ge(j, sub(i, add(head, 1))), le(j, i)), score: add(score, learn(rem(i, 3), rem(j, 2))), dropout: 0.3, stream: 5} : f32[batch, length, 4]",
     ),
     (
         "attention with relative positions",
@@ -230,13 +263,13 @@ pub(super) const ATTENTION: &[Case] = &[
         "attention with relative positions, a window, and a bias",
         SEQUENCE,
         "%t = param {name: \"t\", init: zeros} : f32[2, 2]
-         %y = attention %a, %b, %c, %t, %bias, %gain, %w {heads: 2, mask: and(le(j, i), lt(sub(i, j), 2)), bias: learn(head, sub(i, j)), position: relative_xl} : f32[batch, length, 4]",
+         %y = attention %a, %b, %c, %t, %bias, %gain, %w {heads: 2, mask: and(le(j, i), lt(sub(i, j), 2)), score: add(score, learn(head, sub(i, j))), position: relative_xl} : f32[batch, length, 4]",
     ),
     (
         "attention with relative positions and a bias of both positions",
         SEQUENCE,
         "%t = param {name: \"t\", init: zeros} : f32[3, 2]
-         %y = attention %a, %b, %c, %t, %bias, %gain, %w {heads: 2, mask: le(j, add(i, 1)), bias: learn(rem(i, 3), rem(j, 2)), position: relative_xl} : f32[batch, length, 4]",
+         %y = attention %a, %b, %c, %t, %bias, %gain, %w {heads: 2, mask: le(j, add(i, 1)), score: add(score, learn(rem(i, 3), rem(j, 2))), position: relative_xl} : f32[batch, length, 4]",
     ),
     (
         "attention of slots with relative positions",
@@ -256,7 +289,7 @@ pub(super) const ATTENTION: &[Case] = &[
         "%p = param {name: \"p\", init: zeros} : f32[4, 4]
          %k = linear %b, %half : f32[batch, length, 2]
          %v = linear %c, %half : f32[batch, length, 2]
-         %y = attention %a, %k, %v, %w, %p {heads: 4, key_heads: 2, scale: 0.8, softcap: 0.6, talking: true, dropout: 0.3, stream: 5} : f32[batch, length, 4]",
+         %y = attention %a, %k, %v, %w, %p {heads: 4, key_heads: 2, score: mul(0.6, tanh(div(score, 0.6))), scale: 0.8, talking: true, dropout: 0.3, stream: 5} : f32[batch, length, 4]",
     ),
     (
         "talking heads that see few keys, with a learned bias",
@@ -264,7 +297,7 @@ pub(super) const ATTENTION: &[Case] = &[
         "%t = param {name: \"t\", init: zeros} : f32[2, 2]
          %l = param {name: \"l\", init: zeros} : f32[2, 2]
          %p = param {name: \"p\", init: zeros} : f32[2, 2]
-         %y = attention %a, %b, %c, %t, %l, %p {heads: 2, mask: and(le(j, i), lt(sub(i, j), 2)), bias: learn(head, sub(i, j)), talking: true, dropout: 0.3, stream: 5} : f32[batch, length, 4]",
+         %y = attention %a, %b, %c, %t, %l, %p {heads: 2, mask: and(le(j, i), lt(sub(i, j), 2)), score: add(score, learn(head, sub(i, j))), talking: true, dropout: 0.3, stream: 5} : f32[batch, length, 4]",
     ),
     (
         "talking heads that see different keys, with a bias of both positions",
@@ -272,7 +305,7 @@ pub(super) const ATTENTION: &[Case] = &[
         "%t = param {name: \"t\", init: zeros} : f32[3, 2]
          %l = param {name: \"l\", init: zeros} : f32[2, 2]
          %p = param {name: \"p\", init: zeros} : f32[2, 2]
-         %y = attention %a, %b, %c, %t, %l, %p {heads: 2, softcap: 0.5, mask: and(ge(j, sub(i, add(head, 1))), lt(j, add(i, head))), bias: learn(rem(i, 3), rem(j, 2)), talking: true} : f32[batch, length, 4]",
+         %y = attention %a, %b, %c, %t, %l, %p {heads: 2, mask: and(ge(j, sub(i, add(head, 1))), lt(j, add(i, head))), score: add(mul(0.5, tanh(div(score, 0.5))), learn(rem(i, 3), rem(j, 2))), talking: true} : f32[batch, length, 4]",
     ),
     (
         "talking heads with relative positions, a window, and a bias",
@@ -280,7 +313,7 @@ pub(super) const ATTENTION: &[Case] = &[
         "%t = param {name: \"t\", init: zeros} : f32[2, 2]
          %l = param {name: \"l\", init: zeros} : f32[2, 2]
          %p = param {name: \"p\", init: zeros} : f32[2, 2]
-         %y = attention %a, %b, %c, %t, %bias, %gain, %w, %l, %p {heads: 2, mask: and(le(j, i), lt(sub(i, j), 2)), bias: learn(head, sub(i, j)), position: relative_xl, talking: true} : f32[batch, length, 4]",
+         %y = attention %a, %b, %c, %t, %bias, %gain, %w, %l, %p {heads: 2, mask: and(le(j, i), lt(sub(i, j), 2)), score: add(score, learn(head, sub(i, j))), position: relative_xl, talking: true} : f32[batch, length, 4]",
     ),
     (
         "talking heads with relative positions, shared keys and a bias of both positions",
@@ -289,7 +322,7 @@ pub(super) const ATTENTION: &[Case] = &[
          %l = param {name: \"l\", init: zeros} : f32[2, 2]
          %p = param {name: \"p\", init: zeros} : f32[2, 2]
          %k = linear %b, %half : f32[batch, length, 2]
-         %y = attention %a, %k, %k, %t, %bias, %gain, %w, %l, %p {heads: 2, key_heads: 1, softcap: 0.9, mask: le(j, add(i, 1)), bias: learn(rem(i, 3), rem(j, 2)), position: relative_xl, talking: true} : f32[batch, length, 4]",
+         %y = attention %a, %k, %k, %t, %bias, %gain, %w, %l, %p {heads: 2, key_heads: 1, mask: le(j, add(i, 1)), score: add(mul(0.9, tanh(div(score, 0.9))), learn(rem(i, 3), rem(j, 2))), position: relative_xl, talking: true} : f32[batch, length, 4]",
     ),
     (
         "talking heads of slots",

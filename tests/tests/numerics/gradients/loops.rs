@@ -141,7 +141,7 @@ pub(super) const LOOPS: &[Loop] = &[
          %y, %k0 = recur %a, %none {bound: log(length, 2)} : f32[batch, length, 4], f32[batch, length, 2, 4] (%h: f32[batch, length, 4], %ks: f32[batch, length, 2, 4], %step: u32[]) {
            %kn = slot_set %ks, %h, %step : f32[batch, length, 2, 4]
            %q = linear %h, %wide8 : f32[batch, length, 8]
-           %z = attention %q, %kn, %kn, %step {heads: 4, key_heads: 2, softcap: 0.8, mask: and(le(j, add(i, step)), ge(j, sub(i, add(head, 1)))), dropout: 0.3, stream: 5} : f32[batch, length, 8]
+           %z = attention %q, %kn, %kn, %step {heads: 4, key_heads: 2, score: mul(0.8, tanh(div(score, 0.8))), mask: and(le(j, add(i, step)), ge(j, sub(i, add(head, 1)))), dropout: 0.3, stream: 5} : f32[batch, length, 8]
            %b8 = linear %z, %back8 : f32[batch, length, 4]
            %n = add %b8, %h : f32[batch, length, 4]
            yield %n, %kn

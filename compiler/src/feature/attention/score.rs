@@ -1,13 +1,15 @@
-//! Biases of attention: fields, the sizes of their learned tables, and their parameters.
+//! Scores of attention: fields, the sizes of their learned tables, and their parameters.
 
 use crate::diag::{Diagnostic, Kind, Problems};
-use crate::expr::{BiasContext, BiasFacts, Env, Expr, Lack, ReadFrom, Unbounded, Uses, Var, lack, sizes, tables};
+use crate::expr::{
+    BiasContext, BiasFacts, Env, Expr, Lack, ReadFrom, ScoreExpr, Unbounded, Uses, Var, lack, sizes, tables,
+};
 use crate::feature::{Site, says_more};
 use crate::ir::attribute::{self, Attrs};
 use crate::ir::graph::{InvalidNode, Value};
 use crate::ir::types::{Attr, Dim};
-use crate::lower::{Lower, need};
-use crate::schema::{Default, FieldKind, StatementField, Text, of_kind, word};
+use crate::lower::Lower;
+use crate::schema::{Default, FieldKind, StatementField, Text, of_kind, optional_word, word};
 use crate::source::Span;
 use crate::spec::{Block, FieldValue};
 
@@ -19,7 +21,22 @@ pub(super) const BIAS: StatementField = of_kind(
     "number added to the scaled score of query `i` and key `j`; every `learn[...]` in it is a table of learned numbers",
 );
 
-/// How the tables start.
+/// What a score becomes.
+pub(super) const SCORE: StatementField = of_kind(
+    "score",
+    FieldKind::Bias,
+    Default::Absent,
+    "what the `score` of query `i` and key `j`, their scaled product, becomes, as `score * learn[head]`; instead of `bias` and `softcap`",
+);
+
+/// How the tables of a score start.
+pub(super) const SCORE_INIT: StatementField = optional_word(
+    "score_init",
+    &["ones", "normal", "uniform", "zeros"],
+    "how the learned numbers of `score` start: 1 (the default), normal with deviation 0.02, uniform between 0 and 1, or 0",
+);
+
+/// How the tables of a bias start.
 pub(super) const BIAS_INIT: StatementField = word(
     "bias_init",
     &["normal", "uniform", "zeros"],
@@ -27,27 +44,43 @@ pub(super) const BIAS_INIT: StatementField = word(
     "how the learned numbers of the bias start: normal with deviation 0.02, uniform between 0 and 1, or 0",
 );
 
-/// Reports what is wrong with the bias of a statement.
+/// The field that changes the scores of a block.
+fn field(block: &Block) -> &'static str {
+    if block.expr("score").is_some() { "score" } else { "bias" }
+}
+
+/// What the scores of a block become.
+pub(super) fn expr(block: &Block) -> Expr {
+    let written = || Expr::score(block.float("softcap"), block.expr("bias").cloned());
+    block.expr("score").cloned().unwrap_or_else(written)
+}
+
+/// Reports what is wrong with the bias or the score of a statement.
 pub(super) fn check(site: &Site<'_>, problems: &mut Problems) {
     let depth = depth(site);
     let wrong = faults(site.block, depth.as_ref(), &|field| site.place(field));
     wrong.into_iter().for_each(|diagnostic| problems.report(diagnostic));
 }
 
-/// What is wrong with the bias of an attention: every index of a learned table must have a bound, and wherever the mask shows a key, the
-/// bias must have a number. `depth` is the number of steps around, where it is known, and `place` that of a field.
+/// What is wrong with the bias or the score of an attention: every index of a learned table must have a bound, and wherever the mask shows a
+/// key, there must be a number. `depth` is the number of steps around, where it is known, and `place` that of a field.
 pub(crate) fn faults(block: &Block, depth: Option<&Expr>, place: &dyn Fn(&str) -> Span) -> Vec<Diagnostic> {
-    let learned = block.expr("bias").is_some_and(Expr::is_learned);
     let mut faults = vec![];
-    if !learned && says_more(block, "bias_init") && block.fields.contains_key("bias") {
-        let message = "`bias_init` has no effect: the bias holds no `learn`";
-        let diagnostic = Diagnostic::new(Kind::IdleField, place("bias_init"), message);
-        faults.push(diagnostic.help("leave it out, or write a bias with `learn[..]`, as `bias: t5`"));
+    for (field, init, example) in
+        [("bias", "bias_init", "bias: t5"), ("score", "score_init", "score: score * learn[head]")]
+    {
+        let learned = block.expr(field).is_some_and(Expr::is_learned);
+        if !learned && says_more(block, init) && (field == "score" || block.fields.contains_key(field)) {
+            let message = format!("`{init}` has no effect: the {field} holds no `learn`");
+            let diagnostic = Diagnostic::new(Kind::IdleField, place(init), message);
+            faults.push(diagnostic.help(format!("leave it out, or write a {field} with `learn[..]`, as `{example}`")));
+        }
     }
-    let (Some(bias), Some(heads)) = (block.expr("bias"), block.int("heads")) else { return faults };
-    faults.extend(several_shapes(bias, place("bias")));
+    let field = field(block);
+    let (Some(bias), Some(heads)) = (block.expr(field), block.int("heads")) else { return faults };
+    faults.extend(several_shapes(bias, place(field)));
     faults.extend(match table_sizes(block, bias, heads) {
-        Ok(_) => lacking(block, bias, (heads, depth), place("bias")),
+        Ok(_) => lacking(block, bias, (heads, depth), (field, place(field))),
         Err(Unbounded { index, negative }) => {
             let side = if negative { "lower" } else { "upper" };
             let cure = match negative {
@@ -57,7 +90,7 @@ pub(crate) fn faults(block: &Block, depth: Option<&Expr>, place: &dyn Fn(&str) -
                 }
             };
             let message = format!("the index `{index}` of `learn` has no {side} bound");
-            Some(Diagnostic::new(Kind::UnboundedIndex, place("bias"), message).help(cure))
+            Some(Diagnostic::new(Kind::UnboundedIndex, place(field), message).help(cure))
         }
     });
     faults
@@ -66,8 +99,13 @@ pub(crate) fn faults(block: &Block, depth: Option<&Expr>, place: &dyn Fn(&str) -
 /// Queries and keys of the rows in which a bias is tried.
 const TRIED: i64 = 16;
 
-/// Wherever the mask shows a key, the bias must have a number, as far as short rows tell.
-fn lacking(block: &Block, bias: &Expr, (heads, depth): (usize, Option<&Expr>), place: Span) -> Option<Diagnostic> {
+/// Wherever the mask shows a key, the bias or the score must have a number, as far as short rows tell.
+fn lacking(
+    block: &Block,
+    bias: &Expr,
+    (heads, depth): (usize, Option<&Expr>),
+    (field, place): (&str, Span),
+) -> Option<Diagnostic> {
     let past = past(block);
     let mask = block.expr("mask").or(past.as_ref());
     // A memory has one slot at least.
@@ -85,10 +123,10 @@ fn lacking(block: &Block, bias: &Expr, (heads, depth): (usize, Option<&Expr>), p
         places += &format!(", {} {}", var.name(), at.get(var));
     }
     if let Some(number) = learned {
-        let read = if bias.reads() { "numbers that are read" } else { "learned numbers" };
+        let read = if bias.reads() || bias.holds_score() { "numbers that are read" } else { "learned numbers" };
         places += &format!(", {read} of {number:?}");
     }
-    let message = format!("the bias has no number for {places}, and the mask shows that key");
+    let message = format!("the {field} has no number for {places}, and the mask shows that key");
     let cure =
         "hide such keys, as `mask: j <= i` does for later ones, or keep the part in its range, as in `max(i - j, 0)`";
     let label = format!("`{part}`: {why}");
@@ -136,28 +174,33 @@ fn table_sizes(block: &Block, bias: &Expr, heads: usize) -> Result<Vec<Vec<usize
     sizes(bias, &BiasFacts::new(heads, block.expr("mask").or(past.as_ref())))
 }
 
-/// Adds the bias of a block to an attention; gives the parameters that are its tables: `bias`, `bias_2`, ..., and `bias_name`
-/// for `learn_name`.
+/// Adds the score of a block to an attention; gives the parameters that are its tables: `bias`, `bias_2`, ..., and `bias_name` for
+/// `learn_name`, or `score`, ...
 pub(super) fn parameters(
     l: &mut Lower<'_>,
     block: &Block,
-    (heads, bias): (usize, Option<&Expr>),
+    (heads, score): (usize, &Expr),
     attrs: &mut Attrs,
 ) -> Result<Vec<Value>, InvalidNode> {
-    let Some(bias) = bias else { return Ok(vec![]) };
-    attrs.set(attribute::BIAS, &Attr::from(bias));
-    let init = match need(block.word("bias_init"), block, "bias_init")? {
-        "zeros" => "zeros".into(),
-        "uniform" => Attr::call("unit", []),
+    if ScoreExpr::of(score) == ScoreExpr::PLAIN {
+        return Ok(vec![]);
+    }
+    attrs.set(attribute::SCORE, &Attr::from(score));
+    let field = field(block);
+    let init = match block.word(if field == "score" { "score_init" } else { "bias_init" }) {
+        None if field == "score" => "ones".into(),
+        Some("ones") => "ones".into(),
+        Some("zeros") => "zeros".into(),
+        Some("uniform") => Attr::call("unit", []),
         _ => Attr::call("normal", [0.02.into()]),
     };
-    let sizes = table_sizes(block, bias, heads)
+    let sizes = table_sizes(block, score, heads)
         .map_err(|e| InvalidNode(format!("the index `{}` of `{}` has no bound", e.index, block.title())))?;
-    let names = tables(bias).names;
+    let names = tables(score).names;
     let named = |n: usize| match (names[n], n) {
-        ("", 0) => "bias".to_owned(),
-        ("", n) => format!("bias_{}", n + 1),
-        (name, _) => format!("bias_{name}"),
+        ("", 0) => field.to_owned(),
+        ("", n) => format!("{field}_{}", n + 1),
+        (name, _) => format!("{field}_{name}"),
     };
     let table = |(n, sizes): (usize, Vec<usize>)| {
         l.param(&named(n), sizes.into_iter().map(Dim::Fixed).collect::<Vec<_>>(), init.clone())
