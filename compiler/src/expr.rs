@@ -24,7 +24,7 @@ pub use meaning::{Action, Care, LARGEST_BIAS, Meaning, Sort, Term, Untold, bias_
 pub(crate) use range::is_natural;
 pub use range::{BiasFacts, Unbounded, most, sizes};
 pub use reach::{KeyReach, reach};
-pub use score::ScoreExpr;
+pub use score::{ScaledScore, ScoreExpr};
 pub use shift::{by_distance, pairs_by_distance};
 pub(crate) use simplify::constant;
 pub use simplify::simplify;

@@ -1,6 +1,6 @@
 //! The score of a query and a key as an expression of their product: parts for which attention has kernels, or any other.
 
-use super::{BinaryOp, Expr, Func};
+use super::{BinaryOp, Expr, Func, ReadFrom, Var, tables};
 
 /// The form of a score.
 #[derive(Clone, Debug, PartialEq)]
@@ -51,6 +51,61 @@ impl ScoreExpr {
             Self::Parts { cap, .. } => *cap,
             Self::Whole(_) => None,
         }
+    }
+}
+
+/// A score that is a multiple of what it was, plus a bias: the factor has no key in it. With both come what their uses read, in reading order.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ScaledScore {
+    /// The factor.
+    pub factor: (Expr, Vec<ReadFrom>),
+    /// What is added.
+    pub bias: Option<(Expr, Vec<ReadFrom>)>,
+}
+
+impl ScaledScore {
+    /// The form of an expression whose uses read this; `None` where it is another one.
+    pub fn of(expr: &Expr, uses: &[ReadFrom]) -> Option<Self> {
+        let (own, sign) = match expr {
+            Expr::Binary(op @ (BinaryOp::Add | BinaryOp::Sub), a, b) => (Some((a, b)), *op),
+            _ => (None, BinaryOp::Add),
+        };
+        let Some((a, b)) = own else { return Some(Self { factor: factor(expr, uses)?, bias: None }) };
+        let (first, second) = uses.split_at_checked(tables(a).uses.len())?;
+        let (scaled, more) = match (a.holds_score(), b.holds_score()) {
+            (true, false) => (Self::of(a, first)?, second),
+            (false, true) if sign == BinaryOp::Add => (Self::of(b, second)?, first),
+            _ => return None,
+        };
+        let rest = if a.holds_score() { b } else { a };
+        let rest = if sign == BinaryOp::Sub { Expr::Neg(rest.clone()) } else { (**rest).clone() };
+        let bias = match scaled.bias {
+            Some((bias, own)) => {
+                (Expr::Binary(BinaryOp::Add, Box::new(bias), Box::new(rest)), [&own[..], more].concat())
+            }
+            None => (rest, more.to_vec()),
+        };
+        Some(Self { bias: Some(bias), ..scaled })
+    }
+}
+
+/// By what a product multiplies the score, with what the uses of that read.
+fn factor(expr: &Expr, uses: &[ReadFrom]) -> Option<(Expr, Vec<ReadFrom>)> {
+    let of_query = |expr: &Expr| !expr.any(&|part| matches!(part, Expr::Score | Expr::Var(Var::J)));
+    let both = |op, a: Expr, b: Expr| Expr::Binary(op, Box::new(a), Box::new(b));
+    match expr {
+        Expr::Score => Some((Expr::Float(1.0), vec![])),
+        Expr::Neg(x) => factor(x, uses).map(|(x, uses)| (Expr::Neg(Box::new(x)), uses)),
+        Expr::Binary(op @ (BinaryOp::Mul | BinaryOp::Div), a, b) => {
+            let (first, second) = uses.split_at_checked(tables(a).uses.len())?;
+            if of_query(b) {
+                let (own, uses) = factor(a, first)?;
+                return Some((both(*op, own, (**b).clone()), [&uses[..], second].concat()));
+            }
+            let (own, uses) = factor(b, second).filter(|_| *op == BinaryOp::Mul && of_query(a))?;
+            Some((both(*op, (**a).clone(), own), [first, &uses[..]].concat()))
+        }
+        _ => None,
     }
 }
 
@@ -105,6 +160,33 @@ mod tests {
             for bias in [None, distance()] {
                 assert_eq!(ScoreExpr::of(&Expr::score(cap, bias.clone())), parts(cap, bias));
             }
+        }
+    }
+
+    #[test]
+    fn multiples_by_numbers_of_the_query_are_found() {
+        let scaled = |text: &str| {
+            let expr = Expr::try_from(&attr::parse(text).expect("an attribute")).expect("an expression");
+            let found = ScaledScore::of(&expr, &tables(&expr).operands())?;
+            let part = |(expr, uses): &(Expr, Vec<ReadFrom>)| format!("{expr} {uses:?}");
+            Some((part(&found.factor), found.bias.as_ref().map(part)))
+        };
+        let of = |factor: &str, bias: Option<&str>| Some((factor.to_owned(), bias.map(str::to_owned)));
+        for (text, expected) in [
+            ("mul(mul(score, learn(head)), log(add(i, 1)))", of("1.0 * learn[head] * log(i + 1) [Table(0)]", None)),
+            (
+                "sub(add(learn(i), mul(learn(head), score)), read_1(j))",
+                of("learn[head] * 1.0 [Table(1)]", Some("learn[i] + -read_1[j] [Table(0), Value(1)]")),
+            ),
+            ("div(neg(score), read_0(i, head))", of("-1.0 / read_0[i, head] [Value(0)]", None)),
+            ("mul(score, read_0(j))", None),
+            ("mul(score, score)", None),
+            ("div(2, score)", None),
+            ("sub(i, score)", None),
+            ("tanh(score)", None),
+            ("add(score, score)", None),
+        ] {
+            assert_eq!(scaled(text), expected, "{text}");
         }
     }
 

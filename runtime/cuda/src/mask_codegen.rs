@@ -176,7 +176,15 @@ fn reach(rule: &MaskRule) -> String {
 fn expressions(rule: &MaskRule) -> String {
     let place = "whole i, whole j, whole length, whole head, RowStarts at";
     let mut out = String::new();
-    let none = Bias { expr: Expr::Float(0.0), is_score: false, sizes: vec![], uses: vec![], first: 0, program: None };
+    let none = Bias {
+        expr: Expr::Float(0.0),
+        is_score: false,
+        sizes: vec![],
+        uses: vec![],
+        first: 0,
+        program: None,
+        scaled: None,
+    };
     let bias = rule.bias.as_ref().unwrap_or(&none);
     let writer = |uses: &[ReadFrom], slopes| MaskWriter {
         uses: uses.to_vec(),

@@ -4,7 +4,8 @@ use rtc_compiler::ir::attribute::{self, StepBound};
 use std::collections::BTreeMap;
 
 use rtc_compiler::expr::{
-    Env, EvalError, Expr, ReadFrom, ScalarValue, ScoreExpr, Var, eval, keys, pairs_by_distance, reading, tables,
+    Env, EvalError, Expr, ReadFrom, ScalarValue, ScaledScore, ScoreExpr, Var, eval, keys, pairs_by_distance, reading,
+    tables,
 };
 use rtc_compiler::ir::graph::{Graph, MAIN, NodeId};
 use rtc_compiler::ir::ops::Op;
@@ -55,6 +56,8 @@ pub struct Bias {
     pub program: Option<PairProgram>,
     /// The first operand that is a table.
     pub first: usize,
+    /// A score that is a multiple of what it was, plus something: the factor of every query, and what is added.
+    pub scaled: Option<Box<(Bias, Option<Bias>)>>,
 }
 
 impl Bias {
@@ -127,9 +130,18 @@ fn biased(graph: &Graph, id: NodeId, expr: &Expr, is_score: bool) -> Result<Bias
     let found = tables(&expr);
     let (uses, count) = (found.operands(), found.names.len());
     match sizes.len() == count {
-        true => Ok(Bias { program: PairProgram::new(&expr, &uses, &sizes), sizes, uses, first, expr, is_score }),
+        true => Ok(read(expr, uses, &sizes, first, is_score)),
         false => Err(format!("the score `{expr}` has not one table for each `learn`")),
     }
+}
+
+/// What an expression and its parts are, with what their uses read.
+fn read(expr: Expr, uses: Vec<ReadFrom>, sizes: &[Vec<usize>], first: usize, is_score: bool) -> Bias {
+    let part = |(expr, uses)| read(expr, uses, sizes, first, false);
+    let scaled = ScaledScore::of(&expr, &uses).filter(|_| is_score);
+    let scaled = scaled.map(|ScaledScore { factor, bias }| Box::new((part(factor), bias.map(part))));
+    let program = PairProgram::new(&expr, &uses, sizes);
+    Bias { expr, is_score, sizes: sizes.to_vec(), uses, program, first, scaled }
 }
 
 /// The values that the uses of a mask read.

@@ -5,14 +5,14 @@
 use super::MemoryTarget;
 use super::pool::{ByteAmount, PooledBlock};
 use super::walk::{BatchSizes, MemoryWalk};
-use crate::expr::{Expr, ScoreExpr, distances, pairs_by_distance};
+use crate::expr::{Expr, ScaledScore, ScoreExpr, distances, pairs_by_distance, tables};
 use crate::ir::attribute::{self, Mask};
 use crate::ir::cost::Sizes;
 use crate::ir::formula::Formula;
 use crate::ir::graph::{Node, Value};
 use crate::ir::number::Number;
 use crate::ir::ops::Op;
-use crate::ir::types::{BATCH, Dim, Elem};
+use crate::ir::types::{BATCH, Dim, Elem, Type};
 
 /// The map that makes codes of sines and cosines, for an attention that has one: the last operand.
 pub(super) fn map_of_codes(node: &Node) -> Option<Value> {
@@ -57,7 +57,8 @@ impl MemoryWalk<'_> {
     /// Takes these buffers; nothing for other nodes.
     pub(super) fn distances(&self, node: &Node, env: &BatchSizes) -> Vec<PooledBlock> {
         let more = self.mixtures(node, env).into_iter().chain(self.slopes(node, env)).chain(self.statistics(node, env));
-        self.codes(node, env).into_iter().chain(more).chain(self.histories(node, env)).collect()
+        let more = more.chain(self.factors(node, env)).chain(self.histories(node, env));
+        self.codes(node, env).into_iter().chain(more).collect()
     }
 
     /// Three numbers of the softmax of every query and head, which the backward run on a device keeps.
@@ -108,6 +109,26 @@ impl MemoryWalk<'_> {
             learned.into_iter().map(of).fold(env.fixed(0), |all, size| all.plus(&size)).times(&rows)
         };
         Some(self.pool.take(numbers.times(&heads)))
+    }
+
+    /// The queries that are multiplied before they meet keys, and by what, of every head; a device multiplies scores.
+    fn factors(&self, node: &Node, env: &BatchSizes) -> Vec<PooledBlock> {
+        let attends = matches!(node.op, Op::Attention | Op::AttentionGrad) && self.target != MemoryTarget::Device;
+        let score = attends.then(|| node.find(attribute::SCORE)).flatten();
+        let whole = score.filter(|_| !node.has(attribute::POSITION)).and_then(|score| {
+            match ScoreExpr::of(&Expr::try_from(score).ok()?) {
+                ScoreExpr::Whole(expr) => Some(expr),
+                ScoreExpr::Parts { .. } => None,
+            }
+        });
+        if whole.is_none_or(|expr| ScaledScore::of(&expr, &tables(&expr).operands()).is_none()) {
+            return vec![];
+        }
+        let queries = self.plan.graph.ty(node.operands[0]);
+        let heads = env.fixed(node.get(attribute::HEADS));
+        let numbers = env.numbers(queries);
+        let each = env.numbers(&Type::real(queries.dims()[..queries.dims().len() - 1].to_vec()));
+        [numbers, each.times(&heads)].into_iter().map(|size| self.pool.take(size)).collect()
     }
 
     /// Keys and values of all steps side by side, and their gradients.

@@ -13,7 +13,7 @@ use crate::processor::attention::{DistanceSpan, Known, talking as mixed};
 use crate::processor::history::slots;
 use crate::rows::{Axis, row_of};
 use crate::settings::ExecutionFault;
-use crate::storage::Element;
+use crate::storage::{Buffer, Element};
 
 impl<T: Element> Executor<T> {
     /// Records the weights of an `attention` that has just run, where they are asked for. Keys with slots have no map.
@@ -67,8 +67,10 @@ impl<T: Element> Executor<T> {
         let rows = 0..c.view.rows();
         let longest = rows.clone().map(|row| keys.len(row)).max().unwrap_or(0);
         let mut found = vec![];
-        self.with_attention(c, 3, span, Known::nothing(&mut None), |m, spec, bias, _| {
+        self.with_attention(c, 3, span, Known::nothing(&mut None), |m, spec, bias, scored| {
             let [q, k] = [0, 1].map(|n| m.real(c.operand(n)));
+            let scaled = scored.and_then(|scored| scored.queries(c, q));
+            let q = scaled.as_ref().map_or(q, Buffer::as_slice);
             let scores = Scores { bias: *bias, relative: codes.as_ref().map(|codes| codes.relative(m)) };
             let Attention { heads, key_heads, head_width: width, .. } = *spec;
             found.extend(rows.clone().map(|row| vec![0.0; heads * queries.len(row) * keys.len(row)]));

@@ -38,6 +38,16 @@ pub(super) struct ScoredBias<'e, T> {
     step: i64,
     tables: &'e [&'e [T]],
     values: &'e ValuesRead<'e, T>,
+    /// By what the queries are multiplied first, where the score is a multiple of what it was.
+    factor: Option<QueryFactor<'e, T>>,
+}
+
+/// By what queries are multiplied.
+#[derive(Clone, Copy)]
+struct QueryFactor<'e, T> {
+    scored: &'e ScoredBias<'e, T>,
+    /// The numbers, `[queries, heads]`.
+    numbers: &'e [T],
 }
 
 /// The values that mask, bias and `stop` of an attention read at the positions of queries and keys.
@@ -269,9 +279,54 @@ impl<T: Element> ScoredBias<'_, T> {
         }
     }
 
+    /// The number of every query and head.
+    fn of_queries(&self, axis: &Axis, heads: usize, numbers: &mut [T]) {
+        for (number, at) in numbers.iter_mut().zip(each_query(axis, heads)) {
+            self.numbers(&place(at, self.step), at.row, (&[], 1), |_, found| *number = found);
+        }
+    }
+
+    /// The queries of a node times their factors, where these have some.
+    pub(super) fn queries(&self, c: &NodeContext<'_>, q: &[T]) -> Option<Buffer<T>> {
+        let factor = self.factor?;
+        let mut scaled = c.view.arena().copy(q);
+        multiply_heads(&mut scaled, factor.numbers);
+        Some(scaled)
+    }
+
+    /// Makes gradients of queries from those of the queries times their factors, and adds those of the factors to what is read: those of every
+    /// row and head to theirs of `partial`.
+    fn queries_back(&self, axis: &Axis, heads: usize, q: &[T], dq: &mut [T], partial: &mut [T]) {
+        let (Some(factor), true) = (self.factor, !q.is_empty()) else { return };
+        let (e, width) = (q.len() / factor.numbers.len(), self.len() + self.values.len());
+        for ((q, dq), at) in q.chunks_exact(e).zip(dq.chunks_exact(e)).zip(each_query(axis, heads)) {
+            let d = q.iter().zip(dq).fold(T::ZERO, |sum, (q, d)| sum + *q * *d);
+            let sums = &mut partial[(at.row * heads + at.head) * width..][..width];
+            factor.scored.add_gradients(at, T::ONE, &[d], sums);
+        }
+        multiply_heads(dq, factor.numbers);
+    }
+
     /// All numbers of the tables.
     fn len(&self) -> usize {
         (0..self.tables.len()).map(|table| self.bias.len(table)).sum()
+    }
+}
+
+/// Every query of an axis, head by head; their keys are none in particular.
+fn each_query(axis: &Axis, heads: usize) -> impl Iterator<Item = MaskRow> {
+    axis.offsets.windows(2).enumerate().flat_map(move |(row, ends)| {
+        let queries = axis.before + ends[1] - ends[0];
+        (axis.before..queries)
+            .flat_map(move |query| (0..heads).map(move |head| MaskRow { row, head, query, queries, first: 0 }))
+    })
+}
+
+/// Multiplies every head of `x` by its number.
+fn multiply_heads<T: Element>(x: &mut [T], numbers: &[T]) {
+    let e = x.len() / numbers.len().max(1);
+    for (x, number) in x.chunks_exact_mut(e.max(1)).zip(numbers) {
+        x.iter_mut().for_each(|x| *x *= *number);
     }
 }
 
@@ -440,8 +495,10 @@ impl<T: Element> Executor<T> {
     pub(super) fn attention(&mut self, c: &NodeContext<'_>) -> Result<(), ExecutionFault> {
         let mut out = self.fresh(c, 0);
         let (codes, history) = (self.codes(c, DistanceSpan::longest(c)), self.history(c, 3));
-        self.with_attention(c, 3, DistanceSpan::longest(c), Known::nothing(&mut None), |m, spec, bias, _| {
-            let inputs = [0, 1, 2].map(|n| m.real(c.operand(n)));
+        self.with_attention(c, 3, DistanceSpan::longest(c), Known::nothing(&mut None), |m, spec, bias, scored| {
+            let mut inputs = [0, 1, 2].map(|n| m.real(c.operand(n)));
+            let scaled = scored.and_then(|scored| scored.queries(c, inputs[0]));
+            inputs[0] = scaled.as_ref().map_or(inputs[0], Buffer::as_slice);
             let (queries, keys) = (c.axis(0), c.axis(1));
             let relative = codes.as_ref().map(|codes| codes.relative(m));
             let scores = Scores { bias: *bias, relative };
@@ -482,7 +539,9 @@ impl<T: Element> Executor<T> {
         let of = |n: usize| arena.filled(c.view.extent(c.ty(c.node.results[3 + tables + n])), T::ZERO);
         let mut read_grads = arena.list((0..count).map(of));
         self.with_attention(c, 4, DistanceSpan::longest(c), Known::nothing(&mut None), |m, spec, bias, scored| {
-            let inputs = [0, 1, 2, 3].map(|n| m.real(c.operand(n)));
+            let mut inputs = [0, 1, 2, 3].map(|n| m.real(c.operand(n)));
+            let scaled = scored.and_then(|scored| scored.queries(c, inputs[0]));
+            inputs[0] = scaled.as_ref().map_or(inputs[0], Buffer::as_slice);
             let (queries, keys) = (c.axis(0), c.axis(1));
             let relative = codes.as_ref().map(|codes| codes.relative(m));
             let scores = Scores { bias: *bias, relative };
@@ -517,6 +576,7 @@ impl<T: Element> Executor<T> {
             // Where no key is seen, learned numbers have gradients of 0.
             if let Some(scored) = scored {
                 sums = arena.filled(scored.len(), T::ZERO);
+                scored.queries_back(&queries, spec.heads, m.real(c.operand(0)), &mut dq, &mut partial);
             }
             if let Some(scored) = scored {
                 for ((n, grad), at) in read_grads.iter_mut().enumerate().zip(c.node.behind().reads) {
@@ -623,7 +683,8 @@ impl<T: Element> Executor<T> {
             let what = format!("a value that the mask of `{}` reads", c.node.label);
             return Err(ExecutionFault::NonFinite(what));
         }
-        let scored = rule.bias.as_ref().map(|bias| ScoredBias { bias, step, tables: &tables, values: &read });
+        let scoring = |bias| ScoredBias { bias, step, tables: &tables, values: &read, factor: None };
+        let scored = rule.bias.as_ref().map(scoring);
         if rule.by_distance {
             let found = match known.distances.take().filter(|known| known.span == span) {
                 Some(found) => found,
@@ -672,20 +733,45 @@ impl<T: Element> Executor<T> {
             let runs = runs.as_ref().map(|runs| runs as &KeyRuns<'_>);
             MaskKind::Within { reach, rule, runs }
         });
-        let Some(scored) = &scored else {
+        let Some(whole) = scored else {
             f(&self.memory, &with(mask), &ScoreBias::None, None);
             return Ok(());
         };
+        // A factor without a number hides all keys of its query, and a shift of queries for positions has none.
+        let parts = whole.bias.scaled.as_deref().filter(|_| !c.node.has(attribute::POSITION));
+        let own = parts.map(|(factor, _)| scoring(factor));
+        let factors = own.as_ref().map(|own| {
+            let mut numbers = self.arena.take(axes[0].total() * heads);
+            own.of_queries(&axes[0], heads, &mut numbers);
+            numbers
+        });
+        let factor = own.as_ref().zip(factors.as_ref()).map(|(scored, numbers)| QueryFactor { scored, numbers });
+        let factor = factor.filter(|factor| factor.numbers.iter().all(|x| Real::is_finite(*x)));
+        let added = parts.filter(|_| factor.is_some()).map(|(_, bias)| bias.as_ref().map(scoring));
+        let scored = &ScoredBias { factor, ..whole };
+        let rescored = rescored && factor.is_none();
+        let with = |mask| Attention { rescored, ..with(mask) };
+        // What is added: all that there is, or what stands beside a factor.
+        let rest = added.as_ref().map_or(Some(scored), Option::as_ref);
         // What the mask hides has no bias: its index may lie outside the table.
         let learned = scored.len() + read.len();
-        let values = |at: MaskRow, by: T, scores: &mut [T]| scored.add(at, by, scores);
-        let slopes = |at: MaskRow, by: T, d: &[T], sums: &mut [T]| scored.add_gradients(at, by, d, sums);
+        let values = |at: MaskRow, by: T, scores: &mut [T]| {
+            if let Some(rest) = rest {
+                rest.add(at, by, scores);
+            }
+        };
+        let slopes = |at: MaskRow, by: T, d: &[T], sums: &mut [T]| {
+            if let Some(rest) = rest {
+                rest.add_gradients(at, by, d, sums);
+            }
+        };
         let scores = |at: MaskRow, scale: T, scores: &mut [T]| scored.rescore(at, scale, scores);
         let both = |at: MaskRow, scale: T, products: &[T], d: &mut [T], sums: &mut [T]| {
             scored.rescored(at, scale, products, d, sums);
         };
         let bias = match rescored {
             true => ScoreBias::Rescored { rule: &scores, grad: &both, learned },
+            false if rest.is_none() && learned == 0 => ScoreBias::None,
             false => ScoreBias::Dense { rule: &values, grad: &slopes, learned },
         };
         f(&self.memory, &with(mask), &bias, Some(scored));

@@ -27,7 +27,7 @@ use crate::processor::attention::{ByDistance, DistanceSpan, Known, talking};
 use crate::processor::relative::DistanceCodes;
 use crate::rows::{Axis, BatchView};
 use crate::settings::ExecutionFault;
-use crate::storage::{Element, List};
+use crate::storage::{Buffer, Element, List};
 use catch_up::Settled;
 use extend::OpenChunk;
 use rtc_base::batch::Given;
@@ -275,19 +275,28 @@ impl<T: Element> Executor<T> {
         }
         let mut out = self.fresh(c, 0);
         let Attended { cache, distances, codes, values } = &mut *own;
-        self.with_attention(c, 3, span, Known { distances, values: Some(values.as_slice()) }, |m, spec, bias, _| {
-            let relative = codes.as_ref().map(|(codes, _)| codes.relative(m));
-            let scores = Scores { bias: *bias, relative };
-            let turned = codes.as_ref().map(|(_, turned)| turned);
-            let mut run = |spec: &Attention<'_>| match talking(c, m) {
-                Some(mixed) => talking::attend(spec, &scores, &mixed, turned, cache, m.real(c.operand(0)), &mut out),
-                None => cache::attend(spec, &scores, turned, cache, m.real(c.operand(0)), &mut out),
-            };
-            match &history {
-                Some(history) => steps::by_position(spec, history.sizes.1, run),
-                None => run(spec),
-            }
-        })?;
+        self.with_attention(
+            c,
+            3,
+            span,
+            Known { distances, values: Some(values.as_slice()) },
+            |m, spec, bias, scored| {
+                let q = m.real(c.operand(0));
+                let scaled = scored.and_then(|scored| scored.queries(c, q));
+                let q = scaled.as_ref().map_or(q, Buffer::as_slice);
+                let relative = codes.as_ref().map(|(codes, _)| codes.relative(m));
+                let scores = Scores { bias: *bias, relative };
+                let turned = codes.as_ref().map(|(_, turned)| turned);
+                let mut run = |spec: &Attention<'_>| match talking(c, m) {
+                    Some(mixed) => talking::attend(spec, &scores, &mixed, turned, cache, q, &mut out),
+                    None => cache::attend(spec, &scores, turned, cache, q, &mut out),
+                };
+                match &history {
+                    Some(history) => steps::by_position(spec, history.sizes.1, run),
+                    None => run(spec),
+                }
+            },
+        )?;
         self.put(c, 0, out);
         self.keep(id, NodeCache::Attention(own));
         Ok(())
