@@ -122,7 +122,7 @@ impl<T: Element> DeviceExecutor<T> {
             heads,
             key_heads: c.get(attribute::KEY_HEADS),
             scale: c.node.attrs.scale(c.last(0) / heads),
-            softcap: c.node.attrs.score().map_err(ExecutionFault::Batch)?.cap(),
+            softcap: self.caps.get(&c.step.node).copied(),
             causal: c.get(attribute::MASK) == Mask::Causal,
             bias: None,
             dropout: (threshold, factor, key.value()),

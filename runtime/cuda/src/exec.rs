@@ -65,6 +65,8 @@ pub struct DeviceExecutor<T: Element> {
     outputs: Rc<[String]>,
     pub(super) axes: Vec<Rc<str>>,
     pub(super) exprs: Rc<Exprs>,
+    /// What the scores of attentions stay below.
+    pub(super) caps: BTreeMap<NodeId, f64>,
     /// Where what the host keeps of a run lies.
     pub(super) arena: Arena,
     /// How it runs.
@@ -118,6 +120,7 @@ impl<T: Element> DeviceExecutor<T> {
             outputs: output_names(&plan),
             axes: axis_names(&plan),
             exprs: Rc::new(mask::exprs(&plan.graph)),
+            caps: mask::caps(&plan.graph),
             arena: Arena::default(),
             settings: Settings::default(),
             searches: Searches::default(),

@@ -18,6 +18,12 @@ use rtc_kernel::attention::MaskRow;
 /// The expressions of each node that has some, read once; a message where they can't be read.
 pub type Exprs = BTreeMap<NodeId, Result<MaskRule, String>>;
 
+/// What the scores of attentions stay below before a bias is added, where there is a bound.
+pub fn caps(graph: &Graph) -> BTreeMap<NodeId, f64> {
+    let cap = |id: NodeId| Some((id, graph.node(id).attrs.score().ok()?.cap()?));
+    graph.walk(MAIN).into_iter().filter_map(cap).collect()
+}
+
 /// The expressions of one node.
 #[derive(Debug)]
 pub struct MaskRule {

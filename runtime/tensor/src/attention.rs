@@ -2,7 +2,7 @@
 //! talk, slots, and gradients that go apart.
 
 use candle_core::{Result as Candle, Tensor};
-use rtc_compiler::expr::{ScoreExpr, Var};
+use rtc_compiler::expr::Var;
 use rtc_compiler::ir::attribute::{self, Mask};
 use rtc_compiler::ir::graph::Value;
 use rtc_compiler::ir::types::Elem;
@@ -75,8 +75,9 @@ impl<T: TensorNumber> TensorExecutor<T> {
         let (queries, keys) = (c.axis(0), c.axis(1));
         let part = [&queries, &keys].iter().any(|axis| axis.before > 0 || axis.chosen.is_some());
         let heads = c.get(attribute::HEADS);
-        let ScoreExpr::Parts { cap: softcap, bias: None } = node.attrs.score().ok()? else { return None };
-        if others || more || slots || part || self.exprs.get(&c.step.node).is_some_and(Result::is_err) {
+        let rule = self.exprs.get(&c.step.node);
+        let others = others || rule.is_some_and(|rule| rule.as_ref().map_or(true, |rule| rule.bias.is_some()));
+        if others || more || slots || part {
             return None;
         }
         let head_width = c.last(0) / heads;
@@ -87,7 +88,7 @@ impl<T: TensorNumber> TensorExecutor<T> {
             queries: longest(&queries),
             keys: longest(&keys),
             scale: node.attrs.scale(head_width),
-            softcap,
+            softcap: self.caps.get(&c.step.node).copied(),
         })
     }
 

@@ -51,6 +51,8 @@ pub struct TensorExecutor<T: TensorNumber> {
     outputs: Rc<[String]>,
     pub(crate) axes: Vec<Rc<str>>,
     pub(crate) exprs: Rc<Exprs>,
+    /// What the scores of attentions stay below.
+    pub(crate) caps: BTreeMap<NodeId, f64>,
     pub(crate) arena: Arena,
     /// How it runs.
     pub settings: Settings,
@@ -112,6 +114,7 @@ impl<T: TensorNumber> TensorExecutor<T> {
             outputs: output_names(&plan),
             axes: axis_names(&plan),
             exprs: Rc::new(mask::exprs(&plan.graph)),
+            caps: mask::caps(&plan.graph),
             host: Executor::within(plan.clone(), arena.clone()),
             arena,
             settings: Settings::default(),

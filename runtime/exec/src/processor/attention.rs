@@ -7,7 +7,7 @@ use rtc_compiler::ir::attribute::{self, Mask};
 use std::ops::Range;
 
 use rtc_compiler::expr::{
-    Env, EvalError, Expr, KeyReach, LARGEST_BIAS, ReadFrom, ScalarValue, ScoreExpr, Var, eval, flat, reach, slope,
+    Env, EvalError, Expr, KeyReach, LARGEST_BIAS, ReadFrom, ScalarValue, Var, eval, flat, reach, slope,
 };
 use rtc_compiler::ir::graph::Value;
 use rtc_compiler::ir::types::{Dim, Elem};
@@ -644,8 +644,9 @@ impl<T: Element> Executor<T> {
         let p = c.get(attribute::DROPOUT);
         let keys = if p > 0.0 { c.view.row_keys(c.get(attribute::STREAM) as u64) } else { self.arena.list([]) };
         let dropout = (p > 0.0).then_some(ProbabilityDropout { p, row_keys: &keys });
-        let score = c.node.attrs.score().map_err(ExecutionFault::Batch)?;
-        let (softcap, rescored) = (score.cap(), matches!(score, ScoreExpr::Whole(_)));
+        let softcap = self.caps.get(&c.step.node).copied();
+        let bias = self.exprs.get(&c.step.node).and_then(|rule| rule.as_ref().ok()?.bias.as_ref());
+        let rescored = bias.is_some_and(|bias| bias.is_score);
         let (scale, key_heads) = (c.node.attrs.scale(head_width), c.get(attribute::KEY_HEADS));
         let with = |mask| Attention { heads, key_heads, head_width, scale, softcap, rescored, mask, dropout };
         let is_step = |v: &&Value| c.ty(**v).elem() == Some(Elem::Index);

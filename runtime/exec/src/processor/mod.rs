@@ -80,6 +80,8 @@ pub struct Executor<T: Element> {
     /// The names of all ragged axes.
     axes: Vec<Rc<str>>,
     exprs: Rc<Exprs>,
+    /// What the scores of attentions stay below.
+    caps: BTreeMap<NodeId, f64>,
     /// The loops of maps.
     programs: Rc<BTreeMap<NodeId, MapProgram>>,
     /// How it runs.
@@ -121,6 +123,7 @@ impl<T: Element> Executor<T> {
             outputs: output_names(&plan),
             axes: axis_names(&plan),
             exprs: Rc::new(mask::exprs(&plan.graph)),
+            caps: mask::caps(&plan.graph),
             programs: Rc::new(group::programs(&plan.graph)),
             settings: Settings::default(),
             resume: None,
