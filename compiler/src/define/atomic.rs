@@ -8,7 +8,7 @@ use std::sync::{Arc, LazyLock};
 
 use super::eval::{Application, Eval};
 use super::item::{ArrayAxis, EquationArray, ExpressionValue};
-use super::words::{BuiltInWord, arg, existence, weights, wide};
+use super::words::{BuiltInWord, arg, weights, wide};
 use super::{Features, parsed};
 use crate::diag::{Diagnostic, Kind, Problems};
 use crate::feature::Feature;
@@ -23,7 +23,6 @@ const KERNELS: &[(&str, BuiltInWord)] = &[
     ("rms_norm", BuiltInWord(|e, c| by_channel(e, c, Op::RmsNorm))),
     ("affine", BuiltInWord(|e, c| by_channel(e, c, Op::Affine))),
     ("add_scaled", BuiltInWord(add_scaled)),
-    ("merge_probability", BuiltInWord(merge_probability)),
 ];
 
 static ATOMIC: LazyLock<Vec<Arc<Feature>>> = LazyLock::new(|| {
@@ -95,11 +94,6 @@ fn add_scaled(e: &mut Eval<'_, '_>, c: &Application<'_>) -> Option<ExpressionVal
         return e.differ(&[q, x, s], c.span);
     }
     emitted(e, c, Op::AddScaled, &[&q, &x, &s], Attrs::new())
-}
-
-fn merge_probability(e: &mut Eval<'_, '_>, c: &Application<'_>) -> Option<ExpressionValue> {
-    let (scores, exist) = (existence(e, c, 0)?, existence(e, c, 1)?);
-    emitted(e, c, Op::MergeProbability, &[&scores, &exist], Attrs::new())
 }
 
 /// The op, whose result has the type of its first operand.

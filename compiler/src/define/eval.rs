@@ -89,6 +89,19 @@ pub(crate) fn rank_of(l: &mut Lower<'_>, block: &Block, values: &[Value]) -> Res
 /// # Errors
 /// Where there is no such definition, or where its equations don't fit the values.
 pub(crate) fn apply(l: &mut Lower<'_>, name: &str, block: &Block, values: &[Value]) -> Result<Value, InvalidNode> {
+    apply_all(l, name, block, values).map(|all| all[0])
+}
+
+/// All that a definition of the library gives for values.
+///
+/// # Errors
+/// As `apply`.
+pub(crate) fn apply_all(
+    l: &mut Lower<'_>,
+    name: &str,
+    block: &Block,
+    values: &[Value],
+) -> Result<Vec<Value>, InvalidNode> {
     let fault = || InvalidNode(format!("the library has no `{name}` for these values"));
     let definition = feature(name, "").and_then(|feature| match &feature.lower {
         Lowering::Definition(definition) => Some(definition),
@@ -97,7 +110,11 @@ pub(crate) fn apply(l: &mut Lower<'_>, name: &str, block: &Block, values: &[Valu
     let args = values.iter().map(|value| ExpressionValue::Array(EquationArray::of(l.graph(), *value))).collect();
     let mut eval = Eval::new(l, block.span);
     let (out, _) = eval.define(definition.ok_or_else(fault)?, &Arc::new(block.clone()), args).ok_or_else(fault)?;
-    eval.array(out, block.span).map(|out| out.value).ok_or_else(fault)
+    let all = match out {
+        ExpressionValue::Several(all) => all,
+        one => vec![one],
+    };
+    all.into_iter().map(|one| eval.array(one, block.span).map(|one| one.value).ok_or_else(fault)).collect()
 }
 
 fn applied(l: &mut Lower<'_>, block: &Block, args: Vec<ExpressionValue>) -> Result<Vec<Value>, InvalidNode> {
@@ -401,10 +418,16 @@ impl<'e, 'l> Eval<'e, 'l> {
                     self.bind(&equation.names[0], start.map(|(_, item)| item));
                 }
                 DefElement::Equation(equation) => self.equation(equation),
-                // A definition with several values is written out where it is applied.
                 DefElement::Out(values, span) => {
                     self.frame.out = Some(*span);
-                    out = values.first().and_then(|value| self.expr(value, None));
+                    out = match &values[..] {
+                        [value] => self.expr(value, None),
+                        // Only the compiler applies those of the library: where equations do, they are written out.
+                        values => {
+                            let all: Option<Vec<_>> = values.iter().map(|value| self.expr(value, None)).collect();
+                            all.map(ExpressionValue::Several)
+                        }
+                    };
                 }
                 DefElement::Statement(_) => {}
             }

@@ -23,7 +23,7 @@ pub(crate) use constant::{
 };
 pub use eval::STATE;
 pub(crate) use eval::{
-    BoundNames, ChoiceRegion, Knows, LoopCarry, apply, call, call_on_ends, check_loop, conditions, derived,
+    BoundNames, ChoiceRegion, Knows, LoopCarry, apply, apply_all, call, call_on_ends, check_loop, conditions, derived,
     keeps_positions, nexts, rank_of, repeated, results, run, starts, worked_out,
 };
 pub(crate) use forms::{FORMS, FormRow};

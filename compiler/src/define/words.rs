@@ -188,7 +188,13 @@ static ROWS: LazyLock<Vec<Arc<Feature>>> = LazyLock::new(|| {
             channel,
             vec![],
         ),
-        row("running_mean", &["x"], "The mean over the positions up to each one.", running_mean, vec![]),
+        row(
+            "running_sum",
+            &["x"],
+            "The sum over the positions up to each one, or over the channels of a value without positions.",
+            running_sum,
+            vec![word("side", &["left", "right"], "left", "`right`: the sum over each position and those behind it")],
+        ),
         row(
             "shift",
             &["x", "by"],
@@ -1199,7 +1205,7 @@ pub(super) fn weights(e: &mut Eval<'_, '_>, c: &Application<'_>, n: usize) -> Op
 }
 
 /// An argument with one number per position.
-pub(super) fn existence(e: &mut Eval<'_, '_>, c: &Application<'_>, n: usize) -> Option<EquationArray> {
+fn existence(e: &mut Eval<'_, '_>, c: &Application<'_>, n: usize) -> Option<EquationArray> {
     let x = positions(e, c, n)?;
     if x.axes.len() > 1 {
         let message = format!("`{}` of `{}` is one number per position", c.block.feature.values[n], c.block.slot);
@@ -1298,15 +1304,15 @@ fn channel(e: &mut Eval<'_, '_>, c: &Application<'_>) -> Option<ExpressionValue>
     Some(ExpressionValue::Array(EquationArray { value, axes, ..x }))
 }
 
-fn running_mean(e: &mut Eval<'_, '_>, c: &Application<'_>) -> Option<ExpressionValue> {
+fn running_sum(e: &mut Eval<'_, '_>, c: &Application<'_>) -> Option<ExpressionValue> {
     let x = arg(e, c, 0)?;
-    let axes = x.axes.clone();
-    if x.units().is_empty() || !x.rows {
-        let message = format!("`running_mean` goes along positions, and {} has none", x.describe());
+    let along = matches!(x.axes[..], [ArrayAxis::Positions, ..] | [ArrayAxis::Slots | ArrayAxis::Channels(_)]);
+    if !along || !x.rows {
+        let message = format!("`running_sum` goes along positions or channels, and {} has neither", x.describe());
         return e.fail(Kind::WrongType, c.places[0], message, "");
     }
-    let value = e.node(c.span, |l| l.one(Op::CumulativeMean, &[x.value], Attrs::new()))?;
-    Some(ExpressionValue::Array(EquationArray { value, axes, rows: true, truth: false, labels: false }))
+    let value = e.node(c.span, |l| l.one(Op::RunningSum, &[x.value], facing(&c.block)))?;
+    Some(ExpressionValue::Array(EquationArray { value, truth: false, labels: false, ..x }))
 }
 
 /// What has a number for each one of `x`, made position by position: the channels of all streams are those of their position.

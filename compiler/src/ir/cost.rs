@@ -354,16 +354,6 @@ pub fn neighbours_grad<N: Number>(c: &Costed<'_, N>) -> N {
     c.each(4.0 * SHARES)
 }
 
-/// An exponential and a division, and the neighbours on both sides.
-pub fn merge_probability<N: Number>(c: &Costed<'_, N>) -> N {
-    c.each(20.0 + 4.0 * SHARES)
-}
-
-/// The same again, and the way back.
-pub fn merge_probability_grad<N: Number>(c: &Costed<'_, N>) -> N {
-    c.each(30.0 + 12.0 * SHARES)
-}
-
 /// Floating-point operations of one run of a node, without its body.
 pub fn node_cost<N: Algebra>(graph: &Graph, id: NodeId, sizes: &dyn Extent<N>) -> N {
     let node = graph.node(id);

@@ -112,22 +112,26 @@ rules! {
     sum(b, node, dy) => vec![one(b, Op::BroadcastRows, &[dy, node.operands[0]])];
     /// The sum over the positions.
     broadcast_rows(b, node, dy) => vec![one(b, Op::Sum, &[dy]), None];
-    /// `dx[i] = sum over t >= i of dy[t] / (t + 1)`.
-    cumulative_mean(b, node, dy) => vec![one(b, Op::CumulativeMeanGrad, &[dy])];
     /// To the position that was read.
     position(b, node, dy) => vec![with(b, Op::PositionGrad, &[dy, node.operands[0]], node.attrs.clone())];
     /// To the position of the largest value.
     max(b, node, dy) => vec![one(b, Op::MaxGrad, &[dy, node.operands[0]])];
 }
 
-/// As far to the other side.
-pub fn shift(b: B<'_>, node: &Node, dy: &[Option<Value>]) -> Out {
-    let dy = cotangent!(node, dy);
+/// The op itself from the other side.
+fn mirrored(b: B<'_>, node: &Node, dy: Value) -> Out {
     let other = match node.get(attribute::SIDE) {
         Side::Left => Side::Right,
         Side::Right => Side::Left,
     };
-    vec![with(b, Op::Shift, &[dy], node.attrs.clone().with(attribute::SIDE, other))]
+    vec![with(b, node.op, &[dy], node.attrs.clone().with(attribute::SIDE, other))]
+}
+
+rules! {
+    /// As far to the other side.
+    shift(b, node, dy) => mirrored(b, node, dy);
+    /// The sum over the positions that have read each one.
+    running_sum(b, node, dy) => mirrored(b, node, dy);
 }
 
 /// To all channels, or to the one with the largest number.
@@ -378,19 +382,6 @@ rules! {
     repeat(b, node, dy) => vec![one(b, Op::Sum, &[dy])];
     /// Positions and existences in one pass.
     neighbours(b, node, dy) => all(b, Op::NeighboursGrad, node, dy);
-    /// Scores and existences in one pass.
-    merge_probability(b, node, dy) => all(b, Op::MergeProbabilityGrad, node, dy);
-}
-
-/// Through all three results at once; those without a cotangent count as 0.
-pub fn slot_softmax(b: B<'_>, node: &Node, dy: &[Option<Value>]) -> Out {
-    let [beta, before] = node.operands[..] else { return vec![] };
-    let zeros = |b: B<'_>| b.emit(Op::Full, &[beta], Attrs::of(attribute::VALUE, 0.0).with(attribute::RANK, 2))[0];
-    let mut operands = vec![beta, before];
-    for dy in dy {
-        operands.push(dy.unwrap_or_else(|| zeros(b)));
-    }
-    several(b, Op::SlotSoftmaxGrad, &operands, &Attrs::new())
 }
 
 /// To the slot that was read.

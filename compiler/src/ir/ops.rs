@@ -300,8 +300,8 @@ ops! {
     Sum = "sum" (x) {} => pool, sum, elementwise, Pool;
     /// The row's value of `x` at every position of the second axis of `like`.
     BroadcastRows = "broadcast_rows" (x, like: any) {} => broadcast_rows, broadcast_rows, free, First;
-    /// Mean over the positions up to and including each one.
-    CumulativeMean = "cumulative_mean" (x) {} => along_rows, cumulative_mean, elementwise, Prefix [Continues];
+    /// Sum over the positions up to and including each one, from the first position on (`side: left`) or from the last one back (`right`).
+    RunningSum = "running_sum" (x) {SIDE} => along_rows, running_sum, elementwise, Scan [Continues];
     /// The `first`, the `last` or the `before_last` position of every row.
     Position = "position" (x) {AT} => pool, position, free, Position;
     /// Largest value over the second axis, channel by channel.
@@ -389,13 +389,7 @@ ops! {
     Ema = "ema" (x, delta, alpha, beta, gamma) {SIDE, LAG} => ema, ema, scan, Scan [Heavy, Continues];
     /// The neighbour of every position on one `side` among `x`, by the existence `e` of the positions: going away from position i, position j gets the weight `min(e_j, what is left of 1)`.
     Neighbours = "neighbours" (x, e) {SIDE} => neighbours, neighbours, neighbours, Scan;
-    /// How probable it is that a position goes into its right neighbour, from scores `s` and existences `e`: `c = E / (E + Z + L + R + 4e-8)` with `E = exp(s - m)`, `Z = exp(-m)`, m the largest score of the row or 0, and L and R the neighbours of E. The first and the last two positions of a row have `E = 0`.
-    MergeProbability = "merge_probability" (s, e) {} => merge_probability, merge_probability, merge_probability, Scan;
-    /// Divides a step among the slots of a memory, the last of which is its top, from scores `beta` and the probabilities of the step `before`. Gives `p = exp(beta - max) allowed`, made to sum to 1, and its sums from both ends, `below` and `above`. Slot i is allowed as far as the step before went up to slot i + 1, the top always. Where `before` is negative no step went before: p and `below` are 0, `above` is 1.
-    SlotSoftmax = "slot_softmax" (beta, before) {} => slot_softmax, slot_softmax, transcendental, Channels;
 
-    /// True while more than three positions of a row exist, START and END among them: `e > 0.1`; unknown where an `e` is not finite.
-    AnyUnmerged = "any_unmerged" (e) {} => any_unmerged, none, elementwise, Pool;
     /// True while a unit with survival `t` after this step goes on: `1 - t < threshold`, and `step` at most the row's length on the axis `cap`, where one is given; unknown where t is not finite. A loop whose condition is unknown ends the run.
     HaltTest = "halt_test" (t, step: index) {THRESHOLD, CAP?} => halt_test, none, elementwise, HaltTest [Exact];
     /// Both conditions; one that does not hold decides, and else it is unknown where one of them is.
@@ -457,10 +451,6 @@ ops! {
     EmaGrad = "ema_grad" (x, delta, alpha, beta, gamma, dy) {SIDE, LAG} => ema_grad, none, scan_grad, Backward [Accumulates];
     /// Gradients of `neighbours` for `x` and `e`. Where existence and what is left are equal, the existence has the slope.
     NeighboursGrad = "neighbours_grad" (x, e, dy) {SIDE} => neighbours_grad, none, neighbours_grad, Backward;
-    /// Gradients of `merge_probability` for `s` and `e`.
-    MergeProbabilityGrad = "merge_probability_grad" (s, e, dc) {} => merge_probability_grad, none, merge_probability_grad, Backward;
-    /// Gradients of `slot_softmax` for `beta` and `before`.
-    SlotSoftmaxGrad = "slot_softmax_grad" (beta, before, dp, dbelow, dabove) {} => slot_softmax_grad, none, transcendental, Backward;
     /// Gradient of `embed` for the table.
     EmbedGrad = "embed_grad" (ids: index, dy, table) {} => embed_grad, none, scatter, Backward [Accumulates];
     /// Gradient of `step_slice` for the weight: `dy` in the place of the step, zeros elsewhere. Added to the gradient of a parameter it takes the time of that place alone.
@@ -475,8 +465,6 @@ ops! {
     SumBatch = "sum_batch" (dy) {} => without_batch, none, reduction, Backward [Accumulates];
     /// Gradient of `mean`.
     MeanGrad = "mean_grad" (dy, x) {} => pool_grad, none, elementwise, Backward;
-    /// Gradient of `cumulative_mean`.
-    CumulativeMeanGrad = "cumulative_mean_grad" (dy) {} => along_rows, none, elementwise, Backward;
     /// Gradient of `position`.
     PositionGrad = "position_grad" (dy, x) {AT} => pool_grad, none, free, Backward;
     /// Gradient of `max`: to the first position that holds the largest value.

@@ -765,35 +765,6 @@ pub fn neighbours_grad(s: &Signature<'_>) -> Result<Vec<Type>, String> {
     for_operands(s, neighbours)
 }
 
-/// As [`merge_probability`].
-pub fn merge_probability_grad(s: &Signature<'_>) -> Result<Vec<Type>, String> {
-    for_operands(s, merge_probability)
-}
-
-/// Two numbers for each position.
-pub fn merge_probability(s: &Signature<'_>) -> Result<Vec<Type>, String> {
-    if s.dims(0).len() == 2 && s.operands[0].ragged().is_some() { alike(s) } else { Err(s.mismatch()) }
-}
-
-/// A number for each position.
-pub fn any_unmerged(s: &Signature<'_>) -> Result<Vec<Type>, String> {
-    if s.dims(0).len() == 2 && s.operands[0].ragged().is_some() { any(s) } else { Err(s.mismatch()) }
-}
-
-/// Two numbers for each slot of a row; three come out.
-pub fn slot_softmax(s: &Signature<'_>) -> Result<Vec<Type>, String> {
-    match s.dims(0) {
-        [_, Dim::Fixed(1..)] if s.operands[0].is_batched() => Ok(vec![alike(s)?[0].clone(); 3]),
-        _ => Err(s.mismatch()),
-    }
-}
-
-/// As [`slot_softmax`], with the cotangents of its results.
-pub fn slot_softmax_grad(s: &Signature<'_>) -> Result<Vec<Type>, String> {
-    differentiates(s, slot_softmax, &s.operands[..2], &s.operands[2..])?;
-    Ok(s.operands[..2].to_vec())
-}
-
 /// The second axis of `like` behind the batch axis of `x`, which has no positions of its own.
 pub fn broadcast_rows(s: &Signature<'_>) -> Result<Vec<Type>, String> {
     match (s.dims(0), s.dims(1)) {

@@ -26,10 +26,6 @@ impl OnnxBuilder<'_> {
             Op::Top | Op::TopKeys => return Err(refused(node, "a choice")),
             Op::Chunks => return self.chunks(node),
             Op::Fold => return self.fold(node),
-            Op::SlotSoftmax => {
-                self.slot_softmax(node);
-                return Ok(());
-            }
             _ => {}
         }
         let x: Vec<String> = node.operands.iter().map(|value| self.value(*value)).collect();
@@ -77,7 +73,7 @@ impl OnnxBuilder<'_> {
                 self.expanded(&apart, node.results[0])
             }
             Op::Mean | Op::Sum => self.pooled(node, &x[0]),
-            Op::CumulativeMean => self.cumulative_mean(node, &x[0]),
+            Op::RunningSum => self.running_sum(node, &x[0]),
             Op::Max => self.max(node, &x[0]),
             Op::Shift => self.shift(node, &x[0]),
             Op::Softmax => {
@@ -182,8 +178,6 @@ impl OnnxBuilder<'_> {
             Op::GeometricAttention => self.geometric_attention(node, &names),
             Op::S4d | Op::Ema => self.scan(node, &x[0])?,
             Op::Neighbours => self.neighbours(node, &names),
-            Op::MergeProbability => self.merge_probability(node, &names),
-            Op::AnyUnmerged => self.any_unmerged(node, &x[0]),
             Op::HaltTest => self.halt_test(node, &names),
             Op::Any => {
                 let exists = match self.axis_of(node.operands[0]) {
@@ -277,19 +271,12 @@ impl OnnxBuilder<'_> {
         self.op("Div", &[&sum, &counts])
     }
 
-    fn cumulative_mean(&mut self, node: &Node, x: &str) -> String {
-        let (axis, one) = (self.int(1), self.int(1));
-        let sums = self.op("CumSum", &[x, &axis]);
-        let dims = self.graph.ty(node.operands[0]).dims();
-        let width = match self.size(&dims[1]) {
-            AxisSize::Of(name) => name,
-            AxisSize::Is(n) => self.int(n as i64),
-        };
-        let positions = self.range(&width);
-        let counts = self.op("Add", &[&positions, &one]);
-        let counts = self.cast(&counts, DataType::Float);
-        let counts = self.unsqueeze(&counts, &(1..dims.len() as i64 - 1).collect::<Vec<_>>());
-        self.op("Div", &[&sums, &counts])
+    fn running_sum(&mut self, node: &Node, x: &str) -> String {
+        let back = node.get(attribute::SIDE) == Side::Right;
+        // Nothing that stands behind the last position of a row counts.
+        let x = if back { self.existing(node.operands[0], x, 0.0) } else { x.to_owned() };
+        let axis = self.int(1);
+        self.op_with("CumSum", &[&x, &axis], vec![AttributeProto::int("reverse", i64::from(back))])
     }
 
     fn max(&mut self, node: &Node, x: &str) -> String {

@@ -428,11 +428,6 @@ impl OpCall<'_> {
             },
             Op::Position => self.position(),
             Op::LongerThanOne => Code::infix(">", &Code::atom(format!("{}.length", self.along(0)?)), &Code::atom("1")),
-            Op::AnyUnmerged => {
-                let unmerged = Code::infix(">", &self.operands[0], &Code::number(0.1)).dot("long()");
-                let count = format!("{}.sum({})", self.along(0)?, unmerged.inside(Binds::Argument));
-                Code::infix(">", &Code::atom(count), &Code::atom("3"))
-            }
             Op::BroadcastRows => match axis(self.ty(1)) {
                 Some(axis) => Code::atom(format!("{}[{axis}.row]", self.dot(0))),
                 None => {
@@ -440,9 +435,17 @@ impl OpCall<'_> {
                     Code::atom(format!("torch.stack([{}] * {size}, 1)", self.x(0)))
                 }
             },
-            Op::CumulativeMean => {
-                let text = format!("cumulative_mean({}, {})", self.x(0), self.along(0)?);
-                self.support("cumulative_mean", text)
+            Op::RunningSum => {
+                let back = node.get(attribute::SIDE) == Side::Right;
+                match axis(self.ty(0)) {
+                    Some(axis) => {
+                        let back = if back { ", back=True" } else { "" };
+                        let text = format!("running_sum({}, {axis}{back})", self.x(0));
+                        self.support("running_sum", text)
+                    }
+                    None if back => Code::atom(format!("{}.flip(1).cumsum(1).flip(1)", self.dot(0))),
+                    None => Code::atom(format!("{}.cumsum(1)", self.dot(0))),
+                }
             }
             Op::Softmax => match axis(self.ty(0)).filter(|_| self.ty(0).dims().len() == 2) {
                 Some(axis) => {
@@ -544,14 +547,6 @@ impl OpCall<'_> {
                     node.get(attribute::SIDE)
                 );
                 self.support("neighbours", text)
-            }
-            Op::MergeProbability => {
-                let text = format!("merge_probability({}, {}, {})", self.x(0), self.x(1), self.along(0)?);
-                self.support("merge_probability", text)
-            }
-            Op::SlotSoftmax => {
-                let text = format!("slot_softmax({}, {})", self.x(0), self.x(1));
-                self.support("slot_softmax", text)
             }
             Op::HaltTest => self.halt_test(),
             op => return Err(Refused(format!("the op `{op}`"))),

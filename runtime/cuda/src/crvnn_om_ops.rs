@@ -1,11 +1,11 @@
-//! The ops of continuous recursion (CRvNN) and ordered memory on a device.
+//! Neighbours by existence, and slots, on a device.
 
 use rtc_compiler::ir::attribute::{self, Side};
 
 use super::device::KernelArgument;
 use super::dispatch::{DeviceNodeContext, channels};
 use super::exec::DeviceExecutor;
-use super::memory::{DeviceArray, flag, int, whole};
+use super::memory::{flag, int, whole};
 use rtc_exec::storage::Element;
 
 /// Channels that a warp has.
@@ -44,54 +44,6 @@ impl<T: Element> DeviceExecutor<T> {
         let args = [&given[..], &reached, &[dx.arg(), de.arg()], &places].concat();
         self.each_position("neighbours_grad", count, d.div_ceil(SLICE), &args);
         self.put_all(c, [dx, de]);
-    }
-
-    pub(super) fn merge_probability(&mut self, c: &DeviceNodeContext<'_>) {
-        let axis = c.place.axis_of(c.ty(c.operand(0)), &self.pool);
-        let [s, e] = self.first(c);
-        let y = self.fresh(c, 0);
-        let [force, total] = [0; 2].map(|_| self.pool.take::<T>(y.len()));
-        let args = [s, e, y.arg(), force.arg(), total.arg(), axis.offsets.arg()];
-        self.pool.launch("merge_probability", [c.view.rows() as u32, 1, 1], &args);
-        self.put(c, 0, y);
-    }
-
-    pub(super) fn merge_probability_grad(&mut self, c: &DeviceNodeContext<'_>) {
-        let axis = c.place.axis_of(c.ty(c.operand(0)), &self.pool);
-        let given: [KernelArgument; 3] = self.first(c);
-        let (ds, de) = (self.fresh(c, 0), self.fresh(c, 1));
-        let memory: [DeviceArray; 4] = std::array::from_fn(|_| self.pool.take::<T>(ds.len()));
-        let reach = self.pool.take::<u32>(ds.len());
-        let [force, total, slopes, rest] = memory.each_ref().map(DeviceArray::arg);
-        let more = [ds.arg(), de.arg(), force, total, slopes, reach.arg(), rest, axis.offsets.arg()];
-        let args = [&given[..], &more].concat();
-        self.pool.launch("merge_probability_grad", [c.view.rows() as u32, 1, 1], &args);
-        self.put_all(c, [ds, de]);
-    }
-
-    pub(super) fn any_unmerged(&mut self, c: &DeviceNodeContext<'_>) {
-        let axis = c.place.axis_of(c.ty(c.operand(0)), &self.pool);
-        let e = self.real(c.operand(0)).arg();
-        self.per_row(c, "any_unmerged", &[e], &[axis.offsets.arg()]);
-    }
-
-    pub(super) fn slot_softmax(&mut self, c: &DeviceNodeContext<'_>) {
-        let [beta, before] = self.first(c);
-        let out = [0, 1, 2].map(|n| self.fresh(c, n));
-        let [p, below, above] = out.each_ref().map(DeviceArray::arg);
-        let (slots, rows) = (c.last(0), c.view.rows());
-        self.pool.each("slot_softmax", rows, &[beta, before, p, below, above, int(slots), whole(rows)]);
-        self.put_all(c, out);
-    }
-
-    pub(super) fn slot_softmax_grad(&mut self, c: &DeviceNodeContext<'_>) {
-        let given: [KernelArgument; 5] = self.first(c);
-        let (dbeta, dbefore) = (self.fresh(c, 0), self.fresh(c, 1));
-        let [p, open] = [0; 2].map(|_| self.pool.take::<T>(dbeta.len()));
-        let (slots, rows) = (c.last(0), c.view.rows());
-        let more = [dbeta.arg(), dbefore.arg(), p.arg(), open.arg(), int(slots), whole(rows)];
-        self.pool.each("slot_softmax_grad", rows, &[&given[..], &more].concat());
-        self.put_all(c, [dbeta, dbefore]);
     }
 
     pub(super) fn repeat(&mut self, c: &DeviceNodeContext<'_>) {

@@ -151,8 +151,13 @@ impl<T: Element> DeviceExecutor<T> {
                 let axis = place.axis_of(c.ty(c.operand(0)), &self.pool);
                 self.softmax(&c, axis.offsets.arg(), 1, place.view.rows());
             }
-            Op::CumulativeMean => self.along(&c, "running_mean"),
-            Op::CumulativeMeanGrad => self.along(&c, "running_mean_grad"),
+            Op::RunningSum => {
+                let (axis, d) = (place.axis_of(c.ty(c.operand(0)), &self.pool), channels(&c, c.operand(0)));
+                let count = c.view.rows() * d;
+                let back = flag(c.get(attribute::SIDE) == Side::Right);
+                let sizes = [axis.offsets.arg(), int(d), back, whole(count)];
+                self.produce_by(&c, "running_sum", count, &self.first::<1>(&c), &sizes);
+            }
             Op::BroadcastRows => self.broadcast_rows(&c, false),
             Op::MeanGrad => self.broadcast_rows(&c, true),
             Op::PositionGrad => self.position_grad(&c),
@@ -185,10 +190,6 @@ impl<T: Element> DeviceExecutor<T> {
             Op::S4d | Op::Ema => self.scan(&c),
             Op::Neighbours => self.neighbours(&c),
             Op::NeighboursGrad => self.neighbours_grad(&c),
-            Op::MergeProbability => self.merge_probability(&c),
-            Op::MergeProbabilityGrad => self.merge_probability_grad(&c),
-            Op::SlotSoftmax => self.slot_softmax(&c),
-            Op::SlotSoftmaxGrad => self.slot_softmax_grad(&c),
             Op::Matmul => {
                 let ([rows, inner, columns], side) = (c.matrices(), node.find(attribute::TRANSPOSED));
                 let (of_row, of_sum) = if side == Some(Side::Left) { (1, rows) } else { (inner, 1) };
@@ -208,7 +209,6 @@ impl<T: Element> DeviceExecutor<T> {
             Op::StepSliceGrad => self.step_slice_grad(&c),
             Op::S4dGrad | Op::EmaGrad => self.scan_grad(&c),
 
-            Op::AnyUnmerged => self.any_unmerged(&c),
             Op::HaltTest => self.halt_test(&c),
             Op::And => {
                 let [a, b] = [0, 1].map(|n| self.truth(c.operand(n)));
@@ -355,13 +355,6 @@ impl<T: Element> DeviceExecutor<T> {
     fn pooled(&mut self, c: &DeviceNodeContext<'_>, kernel: &str, more: &[KernelArgument]) {
         let (axis, d) = (c.place.axis_of(c.ty(c.operand(0)), &self.pool), channels(c, c.operand(0)));
         self.produce(c, kernel, &self.first::<1>(c), &[&[axis.offsets.arg(), int(d)], more].concat());
-    }
-
-    /// Along the positions of every row, a thread per row and channel.
-    fn along(&mut self, c: &DeviceNodeContext<'_>, kernel: &str) {
-        let (axis, d) = (c.place.axis_of(c.ty(c.operand(0)), &self.pool), channels(c, c.operand(0)));
-        let count = c.view.rows() * d;
-        self.produce_by(c, kernel, count, &self.first::<1>(c), &[axis.offsets.arg(), int(d), whole(count)]);
     }
 
     fn broadcast_rows(&mut self, c: &DeviceNodeContext<'_>, mean: bool) {

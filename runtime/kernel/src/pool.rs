@@ -67,8 +67,8 @@ pub fn broadcast_rows<T: Real>(x: &[T], offsets: &[usize], d: usize, y: &mut [T]
     });
 }
 
-/// `y[t]` = the mean of the row's positions up to and including t.
-pub fn cumulative_mean<T: Real>(x: &[T], offsets: &[usize], d: usize, y: &mut [T]) {
+/// `y[t]` = the sum of the row's positions up to and including t, from the first one on (`Side::Left`) or from the last one back.
+pub fn running_sum<T: Real>(x: &[T], offsets: &[usize], d: usize, side: Side, y: &mut [T]) {
     debug_assert_eq!(x.len(), y.len());
     let out = DisjointSlice::new(y);
     each_row(offsets, d, |_, positions| {
@@ -77,50 +77,28 @@ pub fn cumulative_mean<T: Real>(x: &[T], offsets: &[usize], d: usize, y: &mut [T
         let y = unsafe { out.part(range.clone()) };
         T::with_scratch(d, |sum| {
             sum.fill(T::ZERO);
-            running_mean(&x[range], 0, sum, y);
+            let positions = x[range].chunks_exact(d).zip(y.chunks_exact_mut(d));
+            match side {
+                Side::Left => sum_up(positions, sum),
+                Side::Right => sum_up(positions.rev(), sum),
+            }
         });
     });
 }
 
-/// [`cumulative_mean`] of one row, or of its positions behind the first `before`, whose sum `sum[d]` becomes that of all.
-pub fn running_mean<T: Real>(x: &[T], before: usize, sum: &mut [T], y: &mut [T]) {
-    let d = sum.len();
-    vectorised!({
-        for (t, (x, y)) in x.chunks_exact(d).zip(y.chunks_exact_mut(d)).enumerate() {
-            let share = T::from_f64(1.0 / (before + t + 1) as f64);
-            for ((y, &x), sum) in y.iter_mut().zip(x).zip(&mut *sum) {
-                *sum += x;
-                *y = *sum * share;
-            }
-        }
-    });
+/// [`running_sum`] from the left of the positions behind those whose sum is `sum[d]`, which becomes that of all.
+pub fn running_sum_behind<T: Real>(x: &[T], sum: &mut [T], y: &mut [T]) {
+    sum_up(x.chunks_exact(sum.len()).zip(y.chunks_exact_mut(sum.len())), sum);
 }
 
-/// One row of [`cumulative_mean_grad`], with memory for the sums.
-fn running_mean_grad<T: Real>(dy: &[T], sum: &mut [T], dx: &mut [T]) {
-    let d = sum.len();
-    sum.fill(T::ZERO);
-    vectorised!({
-        for (t, (dy, dx)) in dy.chunks_exact(d).zip(dx.chunks_exact_mut(d)).enumerate().rev() {
-            let share = T::from_f64(1.0 / (t + 1) as f64);
-            for ((dx, &dy), sum) in dx.iter_mut().zip(dy).zip(&mut *sum) {
-                *sum = share.mul_add(dy, *sum);
-                *dx = *sum;
-            }
-        }
-    });
-}
-
-/// `dx[t] =` the sum of `dy[s] / (s + 1)` over `s >= t`: the gradient of [`cumulative_mean`].
-pub fn cumulative_mean_grad<T: Real>(dy: &[T], offsets: &[usize], d: usize, dx: &mut [T]) {
-    debug_assert_eq!(dx.len(), dy.len());
-    let out = DisjointSlice::new(dx);
-    each_row(offsets, d, |_, positions| {
-        let range = positions.start * d..positions.end * d;
-        // SAFETY: rows are disjoint.
-        let dx = unsafe { out.part(range.clone()) };
-        T::with_scratch(d, |sum| running_mean_grad(&dy[range], sum, dx));
-    });
+/// Adds one position after the other to `sum`, and writes what it is by then beside it.
+fn sum_up<'a, T: Real>(positions: impl Iterator<Item = (&'a [T], &'a mut [T])>, sum: &mut [T]) {
+    for (x, y) in positions {
+        vectorised!(for ((y, &x), sum) in y.iter_mut().zip(x).zip(&mut *sum) {
+            *sum += x;
+            *y = *sum;
+        });
+    }
 }
 
 /// `y[t]` = the position `lag` before t, or behind it; 0 where the row has none.

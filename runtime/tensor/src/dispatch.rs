@@ -222,7 +222,7 @@ impl<T: TensorNumber> TensorExecutor<T> {
             Op::Rotate => this.rotated(c)?.into(),
 
             // Rules with three values, lists that the host reads, and ops that go along rows one position after the other.
-            Op::True | Op::And | Op::Any | Op::LongerThanOne | Op::HaltTest | Op::AnyUnmerged => StepOutcome::ByHost,
+            Op::True | Op::And | Op::Any | Op::LongerThanOne | Op::HaltTest => StepOutcome::ByHost,
             Op::Select | Op::Top | Op::TopKeys => StepOutcome::ByHost,
             Op::CrossEntropyEach | Op::CrossEntropyEachGrad | Op::Right => StepOutcome::ByHost,
             Op::BinaryCrossEntropyEach | Op::BinaryCrossEntropyEachGrad => StepOutcome::ByHost,
@@ -230,15 +230,10 @@ impl<T: TensorNumber> TensorExecutor<T> {
             Op::Transpose | Op::TransposeBack | Op::Pair | Op::PairGrad => StepOutcome::ByHost,
             Op::Repeat | Op::SlotGet | Op::SlotSet => StepOutcome::ByHost,
             Op::Max | Op::MaxGrad | Op::Softmax | Op::SoftmaxGrad => StepOutcome::ByHost,
-            Op::CumulativeMean | Op::CumulativeMeanGrad | Op::S4d | Op::S4dGrad | Op::Ema | Op::EmaGrad => {
-                StepOutcome::ByHost
-            }
+            Op::RunningSum | Op::S4d | Op::S4dGrad | Op::Ema | Op::EmaGrad => StepOutcome::ByHost,
             Op::OffsetAttention | Op::OffsetAttentionGrad => StepOutcome::ByHost,
             Op::GeometricAttention | Op::GeometricAttentionGrad => StepOutcome::ByHost,
-            Op::Neighbours | Op::NeighboursGrad | Op::MergeProbability | Op::MergeProbabilityGrad => {
-                StepOutcome::ByHost
-            }
-            Op::SlotSoftmax | Op::SlotSoftmaxGrad => StepOutcome::ByHost,
+            Op::Neighbours | Op::NeighboursGrad => StepOutcome::ByHost,
             Op::ReduceMaxGrad | Op::Normal | Op::Uniform => StepOutcome::ByHost,
         })
     }

@@ -23,7 +23,6 @@ const USES: &[(&str, &str)] = &[
         "state = add_scaled(state, linear(state), number(state)) + number(mean(state)) * state\n\
          state = state + number(state) * linear(state)",
     ),
-    ("merge_probability", "state = state * merge_probability(3 * number(state), sigmoid(number(state)))"),
     ("lerp", "state = lerp(number(state), linear(state), state) + lerp(0.25, state, linear(state))"),
     ("sigmoid", "state = state * sigmoid(linear(state))"),
     ("tanh", "state = tanh(linear(state))"),

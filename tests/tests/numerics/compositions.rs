@@ -63,40 +63,6 @@ fn neighbours_of_positions_that_half_exist() {
     assert!(distance(&left, &[0.0, 1.0, 5.0 + 0.5, 70.0 + 3.0]) < 1e-12, "{left:?}");
 }
 
-/// Between START, the last token and END stand two tokens with `exp(s)` of 2 and 1, all whole.
-#[test]
-fn two_tokens_vanish() {
-    let (e, s) = ([1.0; 5], [0.0, 2.0_f64.ln(), 0.0, 0.0, 0.0]);
-    let c = of_columns(&[&s, &e], "f32[batch, length]", "%y = merge_probability %a, %b");
-    assert!(distance(&c, &[0.0, 0.5, 0.25, 0.0, 0.0]) < 1e-7, "{c:?}");
-}
-
-/// Equal scores, and a step before that went down to the middle of three slots.
-#[test]
-fn a_step_is_divided_among_slots() {
-    let text = "graph \"slots\" {
-        %tokens = input {name: \"tokens\"} : u32[batch, length]
-        %table = param {name: \"table\", init: zeros} : f32[2, 6]
-        %x = embed %tokens, %table : f32[batch, length, 6]
-        %r = position %x {at: first} : f32[batch, 6]
-        %beta = slice %r {start: 0, width: 3} : f32[batch, 3]
-        %before = slice %r {start: 3, width: 3} : f32[batch, 3]
-        %p, %below, %above = slot_softmax %beta, %before : f32[batch, 3], f32[batch, 3], f32[batch, 3]
-        return %p, %below, %above {names: \"p, below, above\"}
-        }";
-    let divided = |before: [f64; 3]| {
-        let table = [7.0; 3].into_iter().chain(before).chain([0.0; 6]).collect();
-        run::<f64>(&graph(text), &[("table".to_owned(), table)].into(), &row(2), Halting::Compact).outputs
-    };
-    let found = divided([0.0, 0.4, 0.6]);
-    let (sixth, most) = (1.0 / 6.0, 5.0 / 12.0);
-    assert!(distance(&found["p"], &[sixth, most, most]) < 1e-15);
-    assert!(distance(&found["below"], &[sixth, 7.0 / 12.0, 1.0]) < 1e-15);
-    assert!(distance(&found["above"], &[1.0, 10.0 / 12.0, most]) < 1e-15);
-    let first = divided([-1.0; 3]);
-    assert_eq!([&first["p"], &first["below"], &first["above"]], [&[0.0; 3], &[0.0; 3], &[1.0; 3]]);
-}
-
 /// A case of the reference.
 struct Case {
     json: Json,

@@ -268,18 +268,18 @@ fn case_07_costs_of_chunks() {
 }
 
 #[test]
-fn case_08_the_mean_so_far() {
-    let source = r#"graph "mean" {
+fn case_08_the_sum_so_far() {
+    let source = r#"graph "sum" {
   %tokens = input {name: "tokens"} : u32[batch, length]
   %table = param {name: "table", init: zeros} : f32[3, 1]
   %x = embed %tokens, %table : f32[batch, length, 1]
-  %y = cumulative_mean %x : f32[batch, length, 1]
+  %y = running_sum %x {side: left} : f32[batch, length, 1]
   return %y {names: "y"}
 }
 "#;
     let table = Arrays::from([("table".to_owned(), vec![1.0, 3.0, 5.0])]);
     let out = run::<f64>(&graph(source), &table, &rows(&[&[0, 1, 2]]), Halting::Compact);
-    near("means", &out.outputs["y"], &[1.0, 2.0, 3.0]);
+    near("sums", &out.outputs["y"], &[1.0, 4.0, 9.0]);
 }
 
 /// Widths of the chunks of one row of `length` tokens in a batch of width `width`: every position learns the largest

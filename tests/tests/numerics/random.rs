@@ -263,7 +263,7 @@ impl Generator {
             0 => self.node("max", &[&x.name], "", &[pooled]),
             1 => self.node("position", &[&x.name], "at: first", &[pooled]),
             2 => self.node("position", &[&x.name], "at: last", &[pooled]),
-            3 => self.node("cumulative_mean", &[&x.name], "", &[x.kind]),
+            3 => self.node("running_sum", &[&x.name], "side: left", &[x.kind]),
             4 => self.node("shift", &[&x.name], "side: left, lag: 2", &[x.kind]),
             5 => self.node("shift", &[&x.name], "side: right, lag: 1", &[x.kind]),
             _ => self.node("mean", &[&x.name], "", &[pooled]),

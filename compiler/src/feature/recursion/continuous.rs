@@ -48,9 +48,10 @@ fn lower(l: &mut Lower<'_>, block: &Block, place: &LayerInputs) -> Result<Value,
     let all = l.full(elements, 1.0, 2)?;
     let attrs = Attrs::of(attribute::BOUND, StepBound::Rule(&most()));
     let counter = (Type::Tensor(Elem::Index, vec![]), "step");
-    let out = repeated(l, (Op::Recur, attrs), &[(elements, "h"), (all, "e")], &[], &[counter], |l, carried, _| {
+    let out = repeated(l, (Op::Recur, attrs), &[(elements, "h"), (all, "e")], &[], &[counter], |l, carried, step_number| {
         let (h, e) = (carried[0], carried[1]);
-        let go = l.one(Op::AnyUnmerged, &[e], Attrs::new())?;
+        let unmerged = define::apply(l, "unmerged", block, &[e])?;
+        let go = l.one(Op::HaltTest, &[unmerged, step_number[0]], Attrs::of(attribute::THRESHOLD, 0.5))?;
         let [h, e] = step(l, block, h, e)?;
         Ok(vec![h, e, go])
     })?;
@@ -77,7 +78,7 @@ fn step(l: &mut Lower<'_>, block: &Block, h: Value, e: Value) -> Result<[Value; 
     let right = beside(l, h, Side::Right, "right")?;
     let window = [beside(l, left, Side::Left, "left_2")?, left, h, right, beside(l, right, Side::Right, "right_2")?];
     let scores = l.scoped("score", |l| define::apply(l, "window_score", block, &window))?;
-    let c = l.one(Op::MergeProbability, &[scores, e], Attrs::new())?;
+    let c = l.scoped("merge", |l| define::apply(l, "merge_probability", block, &[scores, e]))?;
     l.graph().set_hint(c, "c");
     let u = beside(l, c, Side::Left, "u")?;
     let cell = need(block.child("cell"), block, "cell")?;

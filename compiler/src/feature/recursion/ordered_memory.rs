@@ -70,14 +70,13 @@ fn step(l: &mut Lower<'_>, block: &Block, state: &[Value], item: &[Value]) -> Re
         return Err(InvalidNode("a step has a state and an element".to_owned()));
     };
     let beta = define::apply(l, "slot_scores", block, &[query, candidates])?;
-    let divided = l.emit(Op::SlotSoftmax, &[beta, before], Attrs::new())?;
-    for (value, hint) in divided.iter().zip(["p", "below", "above"]) {
-        l.graph().set_hint(*value, hint);
-    }
+    let &[p, below, above] = &define::apply_all(l, "slot_shares", block, &[beta, before])?[..] else {
+        return Err(InvalidNode("a step has three shares of every slot".to_owned()));
+    };
     let newer = l.map(Pointwise::Sub, &[candidates, memory])?;
-    let memory = l.one(Op::AddScaled, &[memory, newer, divided[2]], Attrs::new())?;
-    let candidates = composed(l, block, x, (memory, divided[1]))?;
-    Ok(vec![memory, candidates, divided[0]])
+    let memory = l.one(Op::AddScaled, &[memory, newer, above], Attrs::new())?;
+    let candidates = composed(l, block, x, (memory, below))?;
+    Ok(vec![memory, candidates, p])
 }
 
 /// The new candidates, from the deepest slot to the top: `h_i = x + below_i (Cell(h_{i-1}, memory_i) - x)`, from x on.

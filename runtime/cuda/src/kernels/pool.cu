@@ -16,22 +16,15 @@ KERNEL(broadcast_rows)(const real *x, real *y, const u32 *row_of, const u32 *off
     real value = x[row * d + i % d];
     y[i] = mean ? (real)(1.0 / (double)(offsets[row + 1] - offsets[row])) * value : value;
 }
-KERNEL(running_mean)(const real *x, real *y, const u32 *offsets, int d, whole n) {
+// Sums of every row up to each position, from its first one on or from its last one back; a thread per row and channel.
+KERNEL(running_sum)(const real *x, real *y, const u32 *offsets, int d, int back, whole n) {
     EACH(i, n)
-    whole row = i / d, c = i % d;
+    whole row = i / d, c = i % d, first = offsets[row], end = offsets[row + 1];
     real sum = 0;
-    for (whole t = offsets[row]; t < offsets[row + 1]; t++) {
+    for (whole k = 0; k < end - first; k++) {
+        whole t = back ? end - 1 - k : first + k;
         sum += x[t * d + c];
-        y[t * d + c] = sum * (real)(1.0 / (double)(t - offsets[row] + 1));
-    }
-}
-KERNEL(running_mean_grad)(const real *dy, real *dx, const u32 *offsets, int d, whole n) {
-    EACH(i, n)
-    whole row = i / d, c = i % d;
-    real sum = 0;
-    for (whole t = (whole)offsets[row + 1] - 1; t >= offsets[row]; t--) {
-        sum += (real)(1.0 / (double)(t - offsets[row] + 1)) * dy[t * d + c];
-        dx[t * d + c] = sum;
+        y[t * d + c] = sum;
     }
 }
 // One position of every row: the first (`back` is 0), or the one `back` before its end; 0 where it has none.

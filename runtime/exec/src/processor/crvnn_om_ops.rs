@@ -1,4 +1,4 @@
-//! The ops of continuous recursion (CRvNN) and ordered memory.
+//! Neighbours by existence, and slots.
 
 use rtc_compiler::ir::attribute;
 
@@ -6,7 +6,7 @@ use crate::node_context::NodeContext;
 use crate::processor::Executor;
 use crate::storage::Element;
 use rtc_kernel::continuous;
-use rtc_kernel::ordered_memory::{self, Division};
+use rtc_kernel::ordered_memory;
 
 /// Channels of positions; a number for each of them is one.
 fn channels(c: &NodeContext<'_>) -> usize {
@@ -27,36 +27,6 @@ impl<T: Element> Executor<T> {
         self.produce_all(c, |e, [dx, de]| {
             let [x, existence, dy] = [0, 1, 2].map(|n| e.memory.real(c.operand(n)));
             continuous::neighbours_grad(c.get(attribute::SIDE), existence, &axis.offsets, x, channels(c), dy, dx, de);
-        });
-    }
-
-    pub(super) fn merge_probability(&mut self, c: &NodeContext<'_>) {
-        let axis = c.axis(0);
-        self.produce(c, |e, c, y| {
-            let [s, existence] = [0, 1].map(|n| e.memory.real(c.operand(n)));
-            continuous::merge_probability(s, existence, &axis.offsets, y);
-        });
-    }
-
-    pub(super) fn merge_probability_grad(&mut self, c: &NodeContext<'_>) {
-        let axis = c.axis(0);
-        self.produce_all(c, |e, [ds, de]| {
-            let [s, existence, dc] = [0, 1, 2].map(|n| e.memory.real(c.operand(n)));
-            continuous::merge_probability_grad(s, existence, &axis.offsets, dc, ds, de);
-        });
-    }
-
-    pub(super) fn slot_softmax(&mut self, c: &NodeContext<'_>) {
-        self.produce_all(c, |e, [p, below, above]| {
-            let [beta, before] = [0, 1].map(|n| e.memory.real(c.operand(n)));
-            ordered_memory::slot_softmax(beta, before, c.last(0), Division { p, below, above });
-        });
-    }
-
-    pub(super) fn slot_softmax_grad(&mut self, c: &NodeContext<'_>) {
-        self.produce_all(c, |e, [dbeta, dbefore]| {
-            let [beta, before, dp, dbelow, dabove] = [0, 1, 2, 3, 4].map(|n| e.memory.real(c.operand(n)));
-            ordered_memory::slot_softmax_grad(beta, before, c.last(0), [dp, dbelow, dabove], dbeta, dbefore);
         });
     }
 

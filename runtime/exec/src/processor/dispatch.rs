@@ -20,7 +20,7 @@ use crate::rows::BatchView;
 use crate::settings::ExecutionFault;
 use crate::storage::{Buffer, Element, List};
 use rtc_kernel::{
-    Precision, Write, channels, continuous, elementwise, embedding, linear, loss, matrix, ordered_memory, pool,
+    Precision, Write, channels, elementwise, embedding, linear, loss, matrix, ordered_memory, pool,
     position, product, softmax,
     top::{self, Over},
     truth, unit,
@@ -109,7 +109,9 @@ impl<T: Element> Executor<T> {
                 let (axis, width) = (c.axis(1), c.width(0));
                 self.produce(&c, |e, c, y| pool::broadcast_rows(e.memory.real(c.operand(0)), &axis.offsets, width, y));
             }
-            Op::CumulativeMean => self.pooled(&c, |x, offsets, d, y| pool::cumulative_mean(x, offsets, d, y)),
+            Op::RunningSum => {
+                self.pooled(&c, |x, offsets, d, y| pool::running_sum(x, offsets, d, c.get(attribute::SIDE), y));
+            }
             Op::Position => {
                 self.pooled(&c, |x, offsets, d, y| pool::take_position(x, offsets, d, c.get(attribute::AT), y));
             }
@@ -179,8 +181,6 @@ impl<T: Element> Executor<T> {
             Op::TopKeys => self.top_keys(&c),
             Op::S4d | Op::Ema => self.scan(&c),
             Op::Neighbours => self.neighbours(&c),
-            Op::MergeProbability => self.merge_probability(&c),
-            Op::SlotSoftmax => self.slot_softmax(&c),
             Op::Matmul => self.produce(&c, |e, c, y| {
                 let transposed = c.node.find(attribute::TRANSPOSED);
                 let [a, b] = [0, 1].map(|n| e.memory.real(c.operand(n)));
@@ -199,13 +199,6 @@ impl<T: Element> Executor<T> {
                 });
             }
 
-            Op::AnyUnmerged => {
-                let axis = c.axis(0);
-                let e = self.memory.real(c.operand(0));
-                let rows = axis.offsets.windows(2).map(|row| continuous::is_unmerged(&e[row[0]..row[1]]));
-                let going = self.arena.list(rows);
-                self.put_truth(&c, going);
-            }
             Op::HaltTest => self.halt_test(&c),
             Op::And => {
                 let (a, b) = (self.memory.truth(c.operand(0)), self.memory.truth(c.operand(1)));
@@ -254,8 +247,6 @@ impl<T: Element> Executor<T> {
             Op::GeometricAttentionGrad => self.geometric_attention_grad(&c),
             Op::S4dGrad | Op::EmaGrad => self.scan_grad(&c),
             Op::NeighboursGrad => self.neighbours_grad(&c),
-            Op::MergeProbabilityGrad => self.merge_probability_grad(&c),
-            Op::SlotSoftmaxGrad => self.slot_softmax_grad(&c),
             Op::EmbedGrad => self.reduce(&c, |e, c, y, write| {
                 if write == Write::Replace {
                     y.fill(T::ZERO);
@@ -282,9 +273,6 @@ impl<T: Element> Executor<T> {
                 linear::column_sum(dy, y, dy.len() / n, n, write);
             }),
             Op::MeanGrad => self.pooled_grad(&c, |_, dy, offsets, d, dx| pool::mean_grad(dy, offsets, d, dx)),
-            Op::CumulativeMeanGrad => {
-                self.pooled(&c, |dy, offsets, d, dx| pool::cumulative_mean_grad(dy, offsets, d, dx));
-            }
             Op::PositionGrad => {
                 self.pooled_grad(&c, |_, dy, offsets, d, dx| {
                     pool::take_position_grad(dy, offsets, d, c.get(attribute::AT), dx)

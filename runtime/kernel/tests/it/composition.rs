@@ -1,10 +1,7 @@
 //! Continuous composition and ordered memory: cases by hand, the definitions, gradients.
 
-use rtc_kernel::continuous::{
-    Side, is_unmerged, merge_probability, merge_probability_grad, neighbours, neighbours_grad,
-};
-use rtc_kernel::ordered_memory::{Division, repeat, slot_get, slot_set, slot_softmax, slot_softmax_grad};
-use rtc_kernel::truth::{FALSE, TRUE, UNKNOWN};
+use rtc_kernel::continuous::{Side, neighbours, neighbours_grad};
+use rtc_kernel::ordered_memory::{repeat, slot_get, slot_set};
 
 use crate::support::{check_gradients, close, filled, numbers, offsets};
 
@@ -64,70 +61,6 @@ fn neighbours_are_means() {
             },
         );
     }
-}
-
-#[test]
-fn positions_vanish() {
-    // START, two tokens, the last token, END; all exist.
-    let s = [9.0, 2.0_f64.ln(), 0.0, 9.0, 9.0].map(|s: f64| if s == 9.0 { 0.0 } else { s });
-    let c = filled(5, |c| merge_probability(&s, &[1.0; 5], &[0, 5], c));
-    close(&c, &[0.0, 0.5, 0.25, 0.0, 0.0], 1e-7);
-    let (s, e, starts) = (numbers("s", POSITIONS), existence(), offsets(&LENGTHS));
-    let forward = |v: &[Vec<f64>]| filled(POSITIONS, |c| merge_probability(&v[0], &v[1], &starts, c));
-    check_gradients(&[s.clone(), e], forward, |v, dc| {
-        let (mut ds, mut de) = (vec![4.0; POSITIONS], vec![4.0; POSITIONS]);
-        merge_probability_grad(&v[0], &v[1], &starts, dc, &mut ds, &mut de);
-        vec![ds, de]
-    });
-    // Only differences of scores to 0 and to one another count, not their size.
-    let high: Vec<f64> = s.iter().map(|s| s + 800.0).collect();
-    assert!(filled(POSITIONS, |c| merge_probability(&high, &existence(), &starts, c)).iter().all(|c| c.is_finite()));
-}
-
-#[test]
-fn rows_of_one_token_are_finished() {
-    let going =
-        [&[1.0, 1.0, 1.0][..], &[1.0, 0.2, 1.0, 1.0], &[1.0, 0.1, 1.0, 1.0_f32], &[1.0, f32::NAN]].map(is_unmerged);
-    assert_eq!(going, [FALSE, TRUE, FALSE, UNKNOWN]);
-}
-
-/// `p`, `below` and `above` side by side.
-fn division(beta: &[f64], before: &[f64], slots: usize) -> Vec<f64> {
-    let mut out = vec![9.0; 3 * beta.len()];
-    let (p, sums) = out.split_at_mut(beta.len());
-    let (below, above) = sums.split_at_mut(beta.len());
-    slot_softmax(beta, before, slots, Division { p, below, above });
-    out
-}
-
-#[test]
-fn memory_is_divided() {
-    let got = division(&[7.0; 3], &[0.0, 0.4, 0.6], 3);
-    let [p, q] = [1.0 / 6.0, 5.0 / 12.0];
-    close(&got, &[p, q, q, p, p + q, 1.0, 1.0, 2.0 * q, q], 1e-15);
-    assert_eq!(division(&[7.0; 2], &[-1.0; 2], 2), [0.0, 0.0, 0.0, 0.0, 1.0, 1.0], "the first step");
-    let got = division(&[50.0, 0.0, 0.0], &[0.0, 1e-6, 1.0], 3);
-    assert_eq!(got[0], 0.0, "closed");
-}
-
-#[test]
-fn gradients_of_division() {
-    let (slots, len) = (4, 12);
-    let beta = numbers("beta", len);
-    let mut before: Vec<f64> = numbers("before", len).iter().map(|x| x.abs() / 4.0).collect();
-    // One row has a closed slot, so far from open that no difference opens it.
-    before[4..6].copy_from_slice(&[1e-4, -3e-4]);
-    let forward = |v: &[Vec<f64>]| division(&v[0], &v[1], slots);
-    let backward = |v: &[Vec<f64>], d: &[f64]| {
-        let (mut dbeta, mut dbefore) = (vec![4.0; len], vec![4.0; len]);
-        let parts = [&d[..len], &d[len..2 * len], &d[2 * len..]];
-        slot_softmax_grad(&v[0], &v[1], slots, parts, &mut dbeta, &mut dbefore);
-        vec![dbeta, dbefore]
-    };
-    check_gradients(&[beta, before], forward, backward);
-    let (mut dbeta, mut dbefore) = ([4.0; 2], [4.0; 2]);
-    slot_softmax_grad(&[1.0, 2.0], &[-1.0; 2], 2, [&[1.0, 1.0]; 3], &mut dbeta, &mut dbefore);
-    assert_eq!([dbeta, dbefore], [[0.0; 2]; 2], "the first step does not look at scores");
 }
 
 #[test]

@@ -1,8 +1,8 @@
 //! Pooling over ragged rows, and positions.
 
 use rtc_kernel::pool::{
-    At, Side, broadcast_rows, cumulative_mean, cumulative_mean_grad, max_pool, max_pool_grad, mean, mean_grad, shift,
-    sum, take_position, take_position_grad,
+    At, Side, broadcast_rows, max_pool, max_pool_grad, mean, mean_grad, running_sum, running_sum_behind, shift, sum,
+    take_position, take_position_grad,
 };
 use rtc_kernel::position::{Direction, Layout, PositionKind, PositionTables, Rotation, rotate};
 
@@ -32,14 +32,31 @@ fn means() {
     let pooled = check(&x, |x| filled(4 * D, |y| mean(x, &starts, D, y)), |_, dy, dx| mean_grad(dy, &starts, D, dx));
     close(&pooled[..1], &[(x[0] + x[D] + x[2 * D]) / 3.0], 1e-14);
     assert_eq!(pooled[D..2 * D], [0.0; D], "an empty row pools to 0");
-    let running = check(
-        &x,
-        |x| filled(x.len(), |y| cumulative_mean(x, &starts, D, y)),
-        |_, dy, dx| cumulative_mean_grad(dy, &starts, D, dx),
-    );
-    close(&running[D..=D], &[(x[0] + x[D]) / 2.0], 1e-14);
-    close(&running[2 * D..3 * D], &pooled[..D], 1e-14);
-    assert_eq!(running[3 * D..4 * D], x[3 * D..4 * D], "a mean starts anew in each row");
+}
+
+#[test]
+fn running_sums() {
+    let (starts, x) = (offsets(&LENGTHS), numbers("x", POSITIONS * D));
+    let from = |side: Side, other: Side| {
+        check(
+            &x,
+            |x| filled(x.len(), |y| running_sum(x, &starts, D, side, y)),
+            |_, dy, dx| running_sum(dy, &starts, D, other, dx),
+        )
+    };
+    let (left, right) = (from(Side::Left, Side::Right), from(Side::Right, Side::Left));
+    let whole = filled(4 * D, |y| sum(&x, &starts, D, y));
+    close(&left[D..=D], &[x[0] + x[D]], 1e-14);
+    close(&left[2 * D..3 * D], &whole[..D], 1e-14);
+    close(&right[..D], &whole[..D], 1e-14);
+    assert_eq!(left[3 * D..4 * D], x[3 * D..4 * D], "a sum starts anew in each row");
+    assert_eq!(right[2 * D..3 * D], x[2 * D..3 * D], "a sum starts anew in each row");
+    // A row in two parts has the bits of the whole.
+    let (mut sums, mut parts) = (vec![0.0; D], vec![4.0; 7 * D]);
+    let (first, rest) = parts.split_at_mut(3 * D);
+    running_sum_behind(&x[4 * D..7 * D], &mut sums, first);
+    running_sum_behind(&x[7 * D..], &mut sums, rest);
+    assert_eq!(parts, left[4 * D..]);
 }
 
 #[test]

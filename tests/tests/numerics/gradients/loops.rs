@@ -172,11 +172,14 @@ pub(super) const LOOPS: &[Loop] = &[
         SEQUENCE,
         "%all = full %a {value: 1.0, rank: 2} : f32[batch, length]
          %y, %e0 = recur %a, %all {bound: sub(length, 1)} : f32[batch, length, 4], f32[batch, length] (%h: f32[batch, length, 4], %e: f32[batch, length], %step: u32[]) {
-           %go = any_unmerged %e : bool[batch]
+           %there = map %e {f: less(0.1, a)} : f32[batch, length]
+           %count = sum %there : f32[batch]
+           %more = map %count {f: less(3.0, a)} : f32[batch]
+           %go = halt_test %more, %step {threshold: 0.5} : bool[batch]
            %l = neighbours %h, %e {side: left} : f32[batch, length, 4]
            %one = linear %l, %to_one : f32[batch, length, 1]
            %score = squeeze %one : f32[batch, length]
-           %gone = merge_probability %score, %e : f32[batch, length]
+           %gone = sigmoid %score : f32[batch, length]
            %n = add_scaled %h, %l, %gone : f32[batch, length, 4]
            %lost = mul %e, %gone : f32[batch, length]
            %left = sub %e, %lost : f32[batch, length]

@@ -2,16 +2,6 @@
 
 use super::{Case, ROW, SEQUENCE, SLOTS};
 
-const ALLOT: &str = "
-  %b1 = linear %m, %to_one : f32[batch, 3, 1]
-  %beta = squeeze %b1 : f32[batch, 3]
-  %o1 = linear %r2, %to_one : f32[batch, 3, 1]
-  %o = squeeze %o1 : f32[batch, 3]
-  %before = sigmoid %o : f32[batch, 3]
-  %p, %below, %above = slot_softmax %beta, %before : f32[batch, 3], f32[batch, 3], f32[batch, 3]
-  %sums = mul %below, %above : f32[batch, 3]
-  %y = add %p, %sums : f32[batch, 3]";
-
 /// What is neither attention nor a scan.
 pub(super) const OPS: &[Case] = &[
     ("embed", SEQUENCE, "%y = mul %a, %b : f32[batch, length, 4]"),
@@ -33,7 +23,7 @@ pub(super) const OPS: &[Case] = &[
         "%v = concat %ra, %rb : f32[batch, 8]
          %p = prefix %a, %v : f32[batch, prefix2+length, 4]
          %q = prefix %p, %rc : f32[batch, prefix1+prefix2+length, 4]
-         %n = cumulative_mean %q : f32[batch, prefix1+prefix2+length, 4]
+         %n = running_sum %q {side: left} : f32[batch, prefix1+prefix2+length, 4]
          %r = unprefix %n {count: 1} : f32[batch, prefix2+length, 4]
          %y = unprefix %r {count: 2} : f32[batch, length, 4]",
     ),
@@ -55,8 +45,8 @@ pub(super) const OPS: &[Case] = &[
         ROW,
         "%two = longer_than_one %a : bool[batch]\n%y = select %two, %ra, %rb : f32[batch, 4]",
     ),
-    ("cumulative mean", SEQUENCE, "%y = cumulative_mean %a : f32[batch, length, 4]"),
-    ("cumulative mean of slots", SLOTS, "%y = cumulative_mean %m : f32[batch, 3, 4]"),
+    ("running sum", SEQUENCE, "%y = running_sum %a {side: left} : f32[batch, length, 4]"),
+    ("running sum of slots", SLOTS, "%y = running_sum %m {side: right} : f32[batch, 3, 4]"),
     ("first position", ROW, "%y = position %a {at: first} : f32[batch, 4]"),
     ("last position", ROW, "%y = position %a {at: last} : f32[batch, 4]"),
     ("last slot", ROW, "%y = position %m {at: last} : f32[batch, 4]"),
@@ -68,18 +58,8 @@ pub(super) const OPS: &[Case] = &[
     ("neighbours on the left", SEQUENCE, "%y = neighbours %a, %psig {side: left} : f32[batch, length, 4]"),
     ("neighbours on the right", SEQUENCE, "%y = neighbours %b, %psig {side: right} : f32[batch, length, 4]"),
     ("neighbours among numbers", "f32[batch, length]", "%y = neighbours %s, %psig {side: left} : f32[batch, length]"),
-    ("merge_probability", "f32[batch, length]", "%y = merge_probability %s, %psig : f32[batch, length]"),
     ("slots of one vector", SLOTS, "%y = repeat %ra {count: 3} : f32[batch, 3, 4]"),
     ("a number in every slot", "f32[batch, 2]", "%y = repeat %rs {count: 2} : f32[batch, 2]"),
-    ("shares of slots", "f32[batch, 3]", ALLOT),
-    (
-        "shares above",
-        "f32[batch, 3]",
-        "%b1 = linear %m, %to_one : f32[batch, 3, 1]
-         %beta = squeeze %b1 : f32[batch, 3]
-         %before = sigmoid %beta : f32[batch, 3]
-         %p, %below, %y = slot_softmax %beta, %before : f32[batch, 3], f32[batch, 3], f32[batch, 3]",
-    ),
     ("max", ROW, "%y = max %a : f32[batch, 4]"),
     ("max of slots", ROW, "%y = max %m : f32[batch, 4]"),
     ("shift to the right", SEQUENCE, "%y = shift %a {side: left, lag: 2} : f32[batch, length, 4]"),
@@ -166,9 +146,9 @@ pub(super) const OPS: &[Case] = &[
         "%p = split %a {parts: 2} : f32[batch, length, 2, 2]\n%y = position %p {at: last} : f32[batch, 2, 2]",
     ),
     (
-        "cumulative mean of streams",
+        "running sum of streams",
         "f32[batch, length, 2, 2]",
-        "%p = split %a {parts: 2} : f32[batch, length, 2, 2]\n%y = cumulative_mean %p : f32[batch, length, 2, 2]",
+        "%p = split %a {parts: 2} : f32[batch, length, 2, 2]\n%y = running_sum %p {side: left} : f32[batch, length, 2, 2]",
     ),
     (
         "shift of streams",

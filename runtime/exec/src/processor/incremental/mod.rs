@@ -230,7 +230,7 @@ impl<T: Element> Executor<T> {
             Op::OffsetAttention if along(1) => self.extend_offset_attention(c),
             Op::TopKeys if along(1) => self.extend_top_keys(c),
             Op::S4d | Op::Ema if along(0) => self.extend_scan(c),
-            Op::CumulativeMean if along(0) => self.extend_mean(c),
+            Op::RunningSum if along(0) => self.extend_sum(c),
             Op::Shift if along(0) => self.extend_shift(c),
             _ => return Ok(false),
         }
@@ -302,14 +302,14 @@ impl<T: Element> Executor<T> {
         Ok(())
     }
 
-    /// `cumulative_mean` of new positions.
-    fn extend_mean(&mut self, c: &NodeContext<'_>) {
-        let (axis, width) = (c.axis(0), c.inner(0));
+    /// `running_sum` of new positions, from the left.
+    fn extend_sum(&mut self, c: &NodeContext<'_>) {
+        let width = c.inner(0);
         let mut sum = match self.kept(c.step.node) {
             Some(NodeCache::Sum(sum)) => sum,
             _ => vec![T::ZERO; width],
         };
-        self.produce(c, |e, c, y| pool::running_mean(e.memory.real(c.operand(0)), axis.before, &mut sum, y));
+        self.produce(c, |e, c, y| pool::running_sum_behind(e.memory.real(c.operand(0)), &mut sum, y));
         self.keep(c.step.node, NodeCache::Sum(sum));
     }
 
