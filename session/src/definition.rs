@@ -52,7 +52,7 @@ impl GraphFacts<'_> {
 
     /// The width of the vectors of tokens.
     pub fn width(&self) -> Option<usize> {
-        let embed = self.nodes().find(|node| node.op == Op::Embed)?;
+        let embed = self.nodes().find(|node| node.op == Op::Embed && self.0.ty(node.operands[0]).is_batched())?;
         self.0.ty(embed.results[0]).dims().last().and_then(Dim::fixed)
     }
 

@@ -136,6 +136,21 @@ def packed(w, x, given):
     return x + w.attention(h, "attention", past(len(x)) & same, alibi(len(x)))
 
 
+def widths(w, x, given, reach=5):
+    """Ma et al. 2022 (MEGA), Section 3.3: values wider than queries and keys, and a number per distance; then narrower values."""
+    def read(n, heads, key_heads, bias, mask, turn):
+        q, k, v = (w.linear(x, f"{which}{n}") for which in ("query", "key", "value"))
+        q, k, v = (y.unflatten(-1, (count, -1)).transpose(0, 1) for y, count in ((q, heads), (k, key_heads), (v, key_heads)))
+        q, k = turn(q), turn(k)
+        scores = q @ k.transpose(1, 2) / q.shape[-1] ** 0.5 + bias
+        mixed = scores.masked_fill(~mask, float("-inf")).softmax(-1) @ v
+        return x + w.linear(mixed.transpose(0, 1).flatten(1), f"output{n}")
+    i, j = places(len(x))
+    bias = w["wide.bias"][(j - i).clamp(1 - reach, 0) + reach - 1]
+    x = read("", 2, 1, bias, past(len(x)), lambda y: y)
+    return read("_2", 2, 2, 0.0, past(len(x)), rope)
+
+
 def earlier_blocks(q, k, block, of):
     """Which keys of earlier blocks the queries `[positions, width]` of a head read: of the `of` blocks whose mean keys match best (Lu et al.
     2025, equations 5 and 6)."""
@@ -206,6 +221,7 @@ MODELS = {
     "fixed": lambda w, x, given: ssmax(w, x, given, lambda learned, log: log),
     "with_bias": lambda w, x, given: ssmax(w, x, given, lambda learned, log: learned("_s") * log + learned("_b")),
     "packed": packed,
+    "widths": widths,
 }
 
 

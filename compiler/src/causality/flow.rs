@@ -3,7 +3,7 @@
 use super::mask::{self, StepCount};
 use super::path::Cause;
 use super::{Analysis, Reach, Why};
-use crate::ir::attribute::{self, At, Side, Sight};
+use crate::ir::attribute::{self, At, Side};
 use crate::ir::graph::{NodeId, Value};
 use crate::ir::ops::Op;
 use crate::ir::types::Elem;
@@ -177,11 +177,7 @@ impl Analysis<'_> {
     /// Whether queries of an attention provably see no key behind their own position, and mask and score do not read the length.
     pub fn sees_past(&self, id: NodeId) -> bool {
         let node = self.graph.node(id);
-        let causal = match node.op {
-            Op::OffsetAttention => node.get(attribute::SIGHT) == Sight::Causal,
-            _ => self.sight(id) == mask::Sight::Past,
-        };
-        causal && !mask::reads_length(node.find(attribute::SCORE))
+        self.sight(id) == mask::Sight::Past && !mask::reads_length(node.find(attribute::SCORE))
     }
 
     /// What the mask of an attention lets a query see.

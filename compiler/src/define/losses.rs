@@ -227,10 +227,10 @@ fn of_answers(
             return l.one(Op::Squeeze, &[square], Attrs::new());
         }
         Objective::Several => {
-            let each = l.one(Op::BinaryCrossEntropyEach, &[logits, labels], Attrs::new())?;
+            let each = l.one(Op::CrossEntropyEach, &[logits, labels], Attrs::new())?;
             reduced(l, each, Reduction::Mean)?
         }
-        _ if l.binding().outputs() == Some(1) => l.one(Op::BinaryCrossEntropyEach, &[logits, labels], Attrs::new())?,
+        _ if l.binding().outputs() == Some(1) => l.one(Op::CrossEntropyEach, &[logits, labels], Attrs::new())?,
         _ => {
             let attrs = Attrs::new().with_some(attribute::PROBABILITIES, probabilities);
             l.one(Op::CrossEntropyEach, &[logits, labels], attrs)?

@@ -12,7 +12,7 @@ use super::{losses, streams};
 use crate::diag::{Diagnostic, Kind, did_you_mean};
 use crate::expr::{Expr, Var};
 use crate::feature::{Feature, Lowering, attended, dot_product, stops};
-use crate::ir::attribute::{self, At, Attrs, Discretisation, Layout, Mask, Reduction, Side, Sight};
+use crate::ir::attribute::{self, At, Attrs, Discretisation, Layout, Mask, Reduction, ScanKernel, Side};
 use crate::ir::graph::{INPUTS, InvalidNode, Value};
 use crate::ir::ops::Op;
 use crate::ir::types::{Attr, BATCH, Dim, Elem, LENGTH, Type, unframed, unprefixed};
@@ -212,7 +212,7 @@ static ROWS: LazyLock<Vec<Arc<Feature>>> = LazyLock::new(|| {
         attending(row(
             "dot_product_attention",
             &["queries", "keys", "values"],
-            "Softmax attention of queries, keys and values that equations make, head by head: `attention` without its linear maps. Each head has its share of the channels; the result has those of the queries.",
+            "Softmax attention of queries, keys and values that equations make, head by head: `attention` without its linear maps. Each head has its share of the channels, and values may have others than keys: the result has as many as the values, for every head of the queries.",
             dot_product_attention,
             crate::feature::dot_product_fields(),
         )),
@@ -223,13 +223,6 @@ static ROWS: LazyLock<Vec<Arc<Feature>>> = LazyLock::new(|| {
             |e, c| arg(e, c, 0).map(ExpressionValue::History),
             vec![],
         ),
-        attending(row(
-            "offset_attention",
-            &["queries", "keys", "values", "offsets"],
-            "Softmax attention with one head and a number per distance, from `2 n - 1` offsets.",
-            offset_attention,
-            vec![direction()],
-        )),
         attending(row(
             "geometric_attention",
             &["queries", "keys", "values", "sides"],
@@ -255,7 +248,7 @@ static ROWS: LazyLock<Vec<Arc<Feature>>> = LazyLock::new(|| {
             "s4d_scan",
             &["x", "log_dt", "log_decay", "frequency", "b", "c"],
             "Every channel along the row by a kernel of its own, made by a diagonal state space (S4D) of these parameters.",
-            |e, c| scan(e, c, Op::S4d),
+            |e, c| scan(e, c, ScanKernel::S4d),
             vec![
                 side(),
                 lag(),
@@ -270,7 +263,7 @@ static ROWS: LazyLock<Vec<Arc<Feature>>> = LazyLock::new(|| {
             "ema_scan",
             &["x", "delta", "alpha", "beta", "gamma"],
             "Every channel along the row by a kernel of its own, made by damped moving averages of these parameters.",
-            |e, c| scan(e, c, Op::Ema),
+            |e, c| scan(e, c, ScanKernel::Ema),
             vec![side(), lag()],
         ),
         row(
@@ -954,39 +947,27 @@ fn dot_product_attention(e: &mut Eval<'_, '_>, c: &Application<'_>) -> Option<Ex
     }
     attention_rules(e, c, channels / heads)?;
     e.reads_fit(&c.block, [&q, &k], c.span)?;
-    let wanted = c.block.int("key_heads").unwrap_or(heads) * (channels / heads);
+    let (key_heads, valued) = (c.block.int("key_heads").unwrap_or(heads), wide(e, &v, c)?);
+    let wanted = key_heads * (channels / heads);
     e.of_one_sequence(&[k.clone(), v.clone()], c.span)?;
-    if k.axes != v.axes || read != wanted {
+    if k.units() != v.units() || read != wanted || valued % key_heads != 0 {
         let message = format!("`dot_product_attention` of {}, {} and {}", q.describe(), k.describe(), v.describe());
-        let help =
-            format!("heads of {} channels take keys and values of {wanted} at the same positions", channels / heads);
+        let help = format!(
+            "heads of {} channels take keys of {wanted}, and values of a multiple of {key_heads} at the same positions",
+            channels / heads
+        );
         return e.report(Diagnostic::new(Kind::WrongType, c.span, message).help(help));
+    }
+    if valued != read && c.block.word("position") == Some("relative_xl") {
+        let message = "`relative_xl` takes values as wide as the keys";
+        return e.fail(Kind::ExclusiveFields, c.span, message, format!("keys have {read} channels, values {valued}"));
     }
     let name = e.fresh(c.name.unwrap_or("dot_product_attention"), "");
     let operands = [q.value, k.value, v.value];
     let value = e.node(c.span, |l| l.scoped(&name, |l| dot_product(l, &c.block, operands, of_keys)))?;
-    Some(ExpressionValue::Array(EquationArray { value, ..q }))
-}
-
-fn offset_attention(e: &mut Eval<'_, '_>, c: &Application<'_>) -> Option<ExpressionValue> {
-    let mut all = vec![];
-    for n in 0..c.args.len() {
-        all.push(arg(e, c, n)?);
-    }
-    e.of_one_sequence(&all, c.span)?;
-    let values = all[2].clone();
-    let along = |x: &EquationArray| matches!(x.axes[..], [ArrayAxis::Positions, ArrayAxis::Channels(_)]) && x.rows;
-    let fit = all[..3].iter().all(along) && all[0].axes == all[1].axes;
-    if !fit || all[3].rows || !matches!(all[3].axes[..], [ArrayAxis::Channels(_)]) {
-        let types: Vec<String> = all.iter().map(EquationArray::describe).collect();
-        let message = format!("`offset_attention` of {}", types.join(", "));
-        let help = "queries and keys have positions and as many channels, values positions, and offsets are weights: `learn[2 * n - 1]`";
-        return e.report(Diagnostic::new(Kind::WrongType, c.span, message).help(help));
-    }
-    let sight = if c.block.word("direction") == Some("forward") { Sight::Causal } else { Sight::All };
-    let operands: Vec<Value> = all.iter().map(|x| x.value).collect();
-    let value = e.node(c.span, |l| l.one(Op::OffsetAttention, &operands, Attrs::of(attribute::SIGHT, sight)))?;
-    Some(ExpressionValue::Array(EquationArray { value, ..values }))
+    let channels = ArrayAxis::Channels(Dim::Fixed(valued / key_heads * heads));
+    let axes = q.units().iter().cloned().chain([channels]).collect();
+    Some(ExpressionValue::Array(EquationArray { value, axes, ..q }))
 }
 
 fn geometric_attention(e: &mut Eval<'_, '_>, c: &Application<'_>) -> Option<ExpressionValue> {
@@ -1180,7 +1161,7 @@ fn given(e: &mut Eval<'_, '_>, c: &Application<'_>) -> Option<ExpressionValue> {
 }
 
 /// A convolution of every channel along the row, by parameters.
-fn scan(e: &mut Eval<'_, '_>, c: &Application<'_>, op: Op) -> Option<ExpressionValue> {
+fn scan(e: &mut Eval<'_, '_>, c: &Application<'_>, kernel: ScanKernel) -> Option<ExpressionValue> {
     let x = positions(e, c, 0)?;
     wide(e, &x, c)?;
     let mut operands = vec![x.value];
@@ -1189,8 +1170,11 @@ fn scan(e: &mut Eval<'_, '_>, c: &Application<'_>, op: Op) -> Option<ExpressionV
     }
     let held = (c.block.word("discretisation") == Some("zoh")).then_some(Discretisation::Held);
     let lag = c.block.int("lag").unwrap_or(0);
-    let attrs = facing(&c.block).with(attribute::LAG, lag).with_some(attribute::DISCRETISATION, held);
-    let value = e.node(c.span, |l| l.one(op, &operands, attrs))?;
+    let attrs = facing(&c.block)
+        .with(attribute::KERNEL, kernel)
+        .with(attribute::LAG, lag)
+        .with_some(attribute::DISCRETISATION, held);
+    let value = e.node(c.span, |l| l.one(Op::Scan, &operands, attrs))?;
     Some(ExpressionValue::Array(EquationArray { value, ..x }))
 }
 

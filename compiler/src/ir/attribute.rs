@@ -468,12 +468,12 @@ words! {
         RelativeXl = "relative_xl",
     }
 
-    /// Which keys a query of an `offset_attention` sees.
-    Sight {
-        /// All of its row.
-        All = "all",
-        /// Those up to its own position.
-        Causal = "causal",
+    /// What makes the kernels of a scan.
+    ScanKernel {
+        /// A diagonal state space.
+        S4d = "s4d",
+        /// A damped moving average.
+        Ema = "ema",
     }
 
     /// How a continuous system becomes one of steps.
@@ -672,6 +672,8 @@ attributes! {
     LOW = "low": Number;
     /// The largest number that is drawn.
     HIGH = "high": Number;
+    /// Whether the positions of a row share a number, so that all of them together get it.
+    SHARED = "shared": Flag = false;
     /// Whether the positions of a row share the mask of the first one.
     TIED = "tied": Flag = false;
     /// The rotary position code.
@@ -698,8 +700,6 @@ attributes! {
     PART = "part": Positive;
     /// Which keys a query sees: `all`, `causal` or an expression.
     MASK = "mask": MaskOf = Mask::All;
-    /// Which keys a query of an `offset_attention` sees.
-    SIGHT = "mask": Sight = Sight::All;
     /// What scores become: an expression of the `score`, which is the scaled product.
     SCORE = "score": Call;
     /// Where gradients of keys and values go apart: an expression.
@@ -716,6 +716,8 @@ attributes! {
     SIDE = "side": Side;
     /// The distance of the nearest position that is seen.
     LAG = "lag": Count;
+    /// What makes the kernel of a scan from its parameters.
+    KERNEL = "kernel": ScanKernel;
     /// How the continuous system becomes one of steps.
     DISCRETISATION = "discretisation": Discretisation = Discretisation::Bilinear;
     /// The survival that is left where a unit halts.

@@ -296,20 +296,6 @@ pub fn attention_grad<N: Number>(c: &Costed<'_, N>) -> N {
     with_mixtures(c, &pairs, 1.0, attention(c).times(&N::of(2.5)))
 }
 
-/// As `attention`, with values of a width of their own.
-pub fn offset_attention<N: Number>(c: &Costed<'_, N>) -> N {
-    let widths = c.last(0).plus(&c.last(2));
-    c.sizes
-        .pairs(c.operands[0], c.operands[1], VisibleKeys::of(c.attrs.get(attribute::MASK)))
-        .times(&widths)
-        .times(&N::of(2.0))
-}
-
-/// Scores again, and four products.
-pub fn offset_attention_grad<N: Number>(c: &Costed<'_, N>) -> N {
-    offset_attention(c).times(&N::of(2.5))
-}
-
 /// Scores: two operations per query, key and channel.
 pub fn top_keys<N: Number>(c: &Costed<'_, N>) -> N {
     let pairs = c.sizes.pairs(c.operands[0], c.operands[1], VisibleKeys::of(c.attrs.get(attribute::MASK)));

@@ -107,11 +107,14 @@ rules! {
     /// Sum over the batch.
     broadcast_batch(b, node, dy) => vec![one(b, Op::SumBatch, &[dy]), None];
     /// `dy / n` at every position.
-    mean(b, node, dy) => vec![one(b, Op::MeanGrad, &[dy, node.operands[0]])];
+    mean(b, node, dy) => vec![with(b, Op::BroadcastRows, &[dy, node.operands[0]], Attrs::of(attribute::SHARED, true))];
     /// `dy` at every position.
     sum(b, node, dy) => vec![one(b, Op::BroadcastRows, &[dy, node.operands[0]])];
-    /// The sum over the positions.
-    broadcast_rows(b, node, dy) => vec![one(b, Op::Sum, &[dy]), None];
+    /// The sum over the positions, or their mean where they share.
+    broadcast_rows(b, node, dy) => {
+        let op = if node.get(attribute::SHARED) { Op::Mean } else { Op::Sum };
+        vec![one(b, op, &[dy]), None]
+    };
     /// To the position that was read.
     position(b, node, dy) => vec![with(b, Op::PositionGrad, &[dy, node.operands[0]], node.attrs.clone())];
     /// To the position of the largest value.
@@ -372,14 +375,11 @@ fn all(b: B<'_>, op: Op, node: &Node, dy: Value) -> Out {
 }
 
 rules! {
-    /// Queries, keys, values and biases in one pass.
-    offset_attention(b, node, dy) => all(b, Op::OffsetAttentionGrad, node, dy);
     /// Rows and parameters in one pass.
-    s4d(b, node, dy) => all(b, Op::S4dGrad, node, dy);
-    /// Rows and parameters in one pass.
-    ema(b, node, dy) => all(b, Op::EmaGrad, node, dy);
-    /// The sum over the copies.
-    repeat(b, node, dy) => vec![one(b, Op::Sum, &[dy])];
+    scan(b, node, dy) => {
+        let operands = [&[node.operands[0], dy], &node.operands[1..]].concat();
+        several(b, Op::ScanGrad, &operands, &node.attrs)
+    };
     /// Positions and existences in one pass.
     neighbours(b, node, dy) => all(b, Op::NeighboursGrad, node, dy);
 }
@@ -402,14 +402,6 @@ pub fn slot_set(b: B<'_>, node: &Node, dy: &[Option<Value>]) -> Out {
     vec![one(b, Op::SlotSet, &[dy, zeros, step]), one(b, Op::SlotGet, &[dy, step]), None]
 }
 
-rules! {
-    /// To the place of the step.
-    step_slice(b, node, dy) => {
-        let (w, step) = (node.operands[0], node.operands[1]);
-        vec![one(b, Op::StepSliceGrad, &[step, dy, w]), None]
-    };
-}
-
 fn loss(b: B<'_>, op: Op, node: &Node, dy: Value) -> Out {
     let operands: Vec<Value> = std::iter::once(dy).chain(node.operands.iter().copied()).collect();
     let mut out = vec![with(b, op, &operands, node.attrs.clone())];
@@ -418,10 +410,8 @@ fn loss(b: B<'_>, op: Op, node: &Node, dy: Value) -> Out {
 }
 
 rules! {
-    /// `(p - one hot) dy`, times the slope of the logarithm of `g(a)` where the probabilities are proportional to it.
+    /// `(p - one hot) dy`, or `(sigmoid - label) dy` of a single logit; times the slope of the logarithm of `g(a)` where the probabilities are proportional to it.
     cross_entropy_each(b, node, dy) => loss(b, Op::CrossEntropyEachGrad, node, dy);
-    /// `(sigmoid - label) dy`.
-    binary_cross_entropy_each(b, node, dy) => loss(b, Op::BinaryCrossEntropyEachGrad, node, dy);
     /// `dy / count`, or `dy weight / sum of weights`.
     average(b, node, dy) => loss(b, Op::AverageGrad, node, dy);
 }

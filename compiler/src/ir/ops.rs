@@ -274,7 +274,7 @@ ops! {
     /// How many steps the `bound` gives every row of `like`: those that a recurrence of this bound takes over these rows, unless it halts.
     DepthOf = "depth_of" (like: any) {BOUND} => row_number, none, free, Depth;
 
-    /// Rows of the table, one per id: `y[t] = table[ids[t]]`.
+    /// Rows of the table, one per id: `y[t] = table[ids[t]]`. A counter of steps, below the size of the first axis, reads what a weight has for its step: `w[step]`.
     Embed = "embed" (ids: index, table) {} => embed, embed, free, Units narrow 1;
     /// Every position plus the code of its place in the row: its row of the `table`, or sines and cosines, `sin(p w_k)` and `cos(p w_k)` with `w_k = 10000^(-2k/width)`.
     AddPosition = "add_position" (x; table) {} => add_position, add_position, elementwise, Units;
@@ -298,8 +298,8 @@ ops! {
     Mean = "mean" (x) {} => pool, mean, elementwise, Pool;
     /// Sum over the second axis, row by row.
     Sum = "sum" (x) {} => pool, sum, elementwise, Pool;
-    /// The row's value of `x` at every position of the second axis of `like`.
-    BroadcastRows = "broadcast_rows" (x, like: any) {} => broadcast_rows, broadcast_rows, free, First;
+    /// The row's value of `x` at every position of the second axis of `like`, or an equal part of it where it is `shared`.
+    BroadcastRows = "broadcast_rows" (x, like: any) {SHARED?} => broadcast_rows, broadcast_rows, free, First;
     /// Sum over the positions up to and including each one, from the first position on (`side: left`) or from the last one back (`right`).
     RunningSum = "running_sum" (x) {SIDE} => along_rows, running_sum, elementwise, Scan [Continues];
     /// The `first`, the `last` or the `before_last` position of every row.
@@ -332,14 +332,10 @@ ops! {
     Merge = "merge" (x) {} => merge, merge, free, Units [Alias];
     /// The product `a b` of two matrices of every unit, which are the last two axes. The one on the side `transposed` is transposed before.
     Matmul = "matmul" (a, b) {TRANSPOSED?} => matmul, matmul, matmul, Units;
-    /// The row's `x`, `count` times on a second axis of its own.
-    Repeat = "repeat" (x) {COUNT} => repeat, repeat, free, Units;
     /// Slot number `step` of every unit, on its first axis; a unit is a row, or a position where the second axis is ragged.
     SlotGet = "slot_get" (x, step: index) {} => slot_get, slot_get, free, Units;
     /// `x` with `y` in the place of slot number `step` of every unit.
     SlotSet = "slot_set" (x, y, step: index) {} => slot_set, slot_set, free, Units [InPlace];
-    /// `w[step]`: what a weight has for one step of the recurrence, whose bound is at most the size of the first axis.
-    StepSlice = "step_slice" (w, step: index) {} => step_slice, step_slice, free, Units;
     /// Features of two sentences u (first half of the rows) and v: `[u; v; u v; |u - v|]`.
     Pair = "pair" (x) {} => pair, pair, elementwise, Rows;
 
@@ -377,16 +373,12 @@ ops! {
     PadRagged = "pad_ragged" (x, pad) {AXIS} => pad_ragged, pad_ragged, free, Units;
     /// Softmax attention: queries `q`, keys `k`, values `v`, head by head; products times `scale` or `head_width^-1/2` become scores, which the expression `score` changes: `add(score, sub(j, i))`. Where there are fewer `key_heads`, neighbouring heads share keys and values: head i reads key head `i key_heads / heads`, rounded down. Its learned tables follow, one for each `learn` in it, then the values that `reads` counts, numbers or channels of every position of `q` or `k`: `read_n(i)` in `mask`, `score` and `stop` is that of the query in value n, `read_n(j, c)` that of the key in channel c. With `position: relative_xl` the last operands are `u`, `v` and `W`, and products are `(q + u) k + (q + v) W s`, where `s` are sines and cosines of the distance. Where heads are `talking`, two matrices [heads, heads] stand last: head g takes the softmax of `sum over h of L[h, g] score[h]`, and head f the values by `sum over g of P[g, f] probability[g]`, with `dropout` before the sum; a key that a head does not see adds nothing to the scores of others and stays unseen by that head. Where every position of `k` and `v` has slots, [batch, length, slots, width], a query sees in one softmax what the mask shows in each of slots 0 to `step`: `j` is the position that has the slot. There `score` reads nothing but the score, and there is no `position`. With `stop`, two more operands stand last, of the types of `k` and `v`, whose numbers are not read: they take the gradients of keys and values from the pairs of query and key for which `stop` holds, and `k` and `v` those from the others.
     Attention = "attention" (q, k, v; step: number_or_index) {HEADS, KEY_HEADS?, SCALE?, MASK?, SCORE?, STOP?, READS?, POSITION?, TALKING?, DROPOUT?, STREAM?} => attention, attention, attention, Attention [Random, Variadic, Heavy, Continues] narrow 1;
-    /// Softmax attention with one head and a learned number per distance: `softmax(q k^T / sqrt(width of q) + bias[reach - 1 + j - i]) v`, with `bias` of shape [2 reach - 1]. Positions further apart count as `reach - 1` apart.
-    OffsetAttention = "offset_attention" (q, k, v, bias) {SIGHT?} => offset_attention, offset_attention, offset_attention, Attention [Heavy, Continues];
     /// Attention to the nearest key that matches, head by head: with `p = sigmoid(score)`, scores being products times `scale` or `head_width^-1/2`, a key gets the weight `p` times the product of `1 - p` over all nearer keys, divided by the sum of the weights of the query. A query does not see itself, and of two keys at one distance the one in front is nearer. `sides`, two numbers of every head, are added to the scores of keys behind and in front.
     GeometricAttention = "geometric_attention" (q, k, v; sides) {HEADS, SCALE?} => geometric_attention, geometric_attention, geometric_attention, Attention [Heavy];
     /// The places in the row of the `count` keys that have the largest products with a query, head by head from the largest on; of equal ones the first. -1 stands where the query sees no more keys: with `mask: causal` it sees those up to its own position, and where `among` is given only those whose number in it is not 0. Where a product is NaN, or a number of `among`, all places of the query in that head are.
     TopKeys = "top_keys" (q, k; among) {HEADS, COUNT, MASK?} => top_keys, none, top_keys, Attention [Heavy, Continues, Exact];
-    /// Every channel of every row convolved with a kernel of its own, made by the diagonal state space of S4D. `side: left` sees the positions before, `right` those behind, from a distance of `lag` on. `discretisation: zoh` holds the input between positions; without it the rule is bilinear.
-    S4d = "s4d" (x, log_dt, log_decay, frequency, b, c) {SIDE, LAG, DISCRETISATION?} => s4d, s4d, scan, Scan [Heavy, Continues];
-    /// As `s4d`, with the kernels of a damped moving average in several dimensions.
-    Ema = "ema" (x, delta, alpha, beta, gamma) {SIDE, LAG} => ema, ema, scan, Scan [Heavy, Continues];
+    /// Every channel of every row convolved with a kernel of its own. The `kernel` is made by the diagonal state space of S4D from the parameters `log_dt, log_decay, frequency, b, c`, or by a damped moving average in several dimensions from `delta, alpha, beta, gamma`. `side: left` sees the positions before, `right` those behind, from a distance of `lag` on. For S4D, `discretisation: zoh` holds the input between positions; without it the rule is bilinear.
+    Scan = "scan" (x) {KERNEL, SIDE, LAG, DISCRETISATION?} => scan, scan, scan, Scan [Heavy, Continues, Variadic];
     /// The neighbour of every position on one `side` among `x`, by the existence `e` of the positions: going away from position i, position j gets the weight `min(e_j, what is left of 1)`.
     Neighbours = "neighbours" (x, e) {SIDE} => neighbours, neighbours, neighbours, Scan;
 
@@ -401,12 +393,10 @@ ops! {
 
     /// Mean of all elements, weighted when `weights` are given, which have no gradient. An element of weight 0 is left out even if it is not finite; without any weight the mean is 0.
     Average = "average" (x; weights) {} => average, average, elementwise, Rows [Exact];
-    /// The cross entropy of every label: `-log p(label)`, where the logits of a unit stand for probabilities of classes by `kind`. Its `average`, by the `weights` of its units if they have any, is the loss of a task.
+    /// The cross entropy of every label: `-log p(label)`, where the logits of a unit stand for probabilities of classes by `kind`. A single logit is that of label 1 against label 0. The `average`, by the `weights` of its units if they have any, is the loss of a task.
     CrossEntropyEach = "cross_entropy_each" (logits, labels: index) {PROBABILITIES?} => of_labels, cross_entropy_each, transcendental, Units [Exact];
-    /// The binary cross entropy of every label, 0 or 1, from one logit for each.
-    BinaryCrossEntropyEach = "binary_cross_entropy_each" (logits, labels: index) {} => of_binary_labels, binary_cross_entropy_each, transcendental, Units [Exact];
     /// 1 where the largest logit of a unit, the first of equals, is that of its label, else 0. A single logit says 1 where it is positive, else 0. NaN where a logit is NaN.
-    Right = "right" (logits, labels: index) {} => of_any_labels, none, elementwise, Units [Exact];
+    Right = "right" (logits, labels: index) {} => of_labels, none, elementwise, Units [Exact];
 
     /// Depth recurrence: runs its region on the carried values until a row's `go` is false (that step is rejected, the row keeps what it had) or `bound` steps are done.
     Recur = "recur" () {BOUND} => declared, none, region, Recur [Variadic, Loop, Hands];
@@ -441,20 +431,14 @@ ops! {
     AddPositionGrad = "add_position_grad" (dy, table) {} => add_position_grad, none, reduction, Backward [Accumulates];
     /// Gradient of `sinusoid` for the numbers.
     SinusoidGrad = "sinusoid_grad" (dy, n) {LAYOUT?, BASE?} => sinusoid_grad, none, transcendental, Backward;
-    /// Gradients of `offset_attention` for `q`, `k`, `v` and `bias`; the probabilities are computed again.
-    OffsetAttentionGrad = "offset_attention_grad" (q, k, v, bias, dy) {SIGHT?} => offset_attention_grad, none, offset_attention_grad, Backward [Accumulates];
     /// Gradients of `geometric_attention` for `q`, `k`, `v` and the `sides` where there are some; the weights are computed again.
     GeometricAttentionGrad = "geometric_attention_grad" (q, k, v, dy; sides) {HEADS, SCALE?} => geometric_attention_grad, none, geometric_attention_grad, Backward;
-    /// Gradients of `s4d` for all its operands; the kernels are made again.
-    S4dGrad = "s4d_grad" (x, log_dt, log_decay, frequency, b, c, dy) {SIDE, LAG, DISCRETISATION?} => s4d_grad, none, scan_grad, Backward [Accumulates];
-    /// Gradients of `ema` for all its operands; the kernels are made again.
-    EmaGrad = "ema_grad" (x, delta, alpha, beta, gamma, dy) {SIDE, LAG} => ema_grad, none, scan_grad, Backward [Accumulates];
+    /// Gradients of `scan` for all its operands; the kernels are made again.
+    ScanGrad = "scan_grad" (x, dy) {KERNEL, SIDE, LAG, DISCRETISATION?} => scan_grad, none, scan_grad, Backward [Accumulates, Variadic];
     /// Gradients of `neighbours` for `x` and `e`. Where existence and what is left are equal, the existence has the slope.
     NeighboursGrad = "neighbours_grad" (x, e, dy) {SIDE} => neighbours_grad, none, neighbours_grad, Backward;
-    /// Gradient of `embed` for the table.
+    /// Gradient of `embed` for the table: `dy` in the places of the ids, zeros elsewhere. Added to the gradient of a parameter it takes the time of those places alone.
     EmbedGrad = "embed_grad" (ids: index, dy, table) {} => embed_grad, none, scatter, Backward [Accumulates];
-    /// Gradient of `step_slice` for the weight: `dy` in the place of the step, zeros elsewhere. Added to the gradient of a parameter it takes the time of that place alone.
-    StepSliceGrad = "step_slice_grad" (step: index, dy, w) {} => step_slice_grad, none, scatter, Backward [Accumulates];
     /// Gradients of `frame` for the row, START and END.
     FrameGrad = "frame_grad" (dy, x, start, end) {} => frame_grad, none, free, Backward [Accumulates];
     /// Gradient of `prefix` for `v`: the first `count` positions of every row, side by side.
@@ -463,8 +447,6 @@ ops! {
     PadRaggedGrad = "pad_ragged_grad" (dy, x, pad) {} => pad_ragged_grad, none, reduction, Backward [Accumulates];
     /// Sum over the batch: the gradient of `broadcast_batch`.
     SumBatch = "sum_batch" (dy) {} => without_batch, none, reduction, Backward [Accumulates];
-    /// Gradient of `mean`.
-    MeanGrad = "mean_grad" (dy, x) {} => pool_grad, none, elementwise, Backward;
     /// Gradient of `position`.
     PositionGrad = "position_grad" (dy, x) {AT} => pool_grad, none, free, Backward;
     /// Gradient of `max`: to the first position that holds the largest value.
@@ -477,8 +459,6 @@ ops! {
     PairGrad = "pair_grad" (dy, x) {} => pair_grad, none, elementwise, Backward;
     /// Gradient of `cross_entropy_each` for the logits.
     CrossEntropyEachGrad = "cross_entropy_each_grad" (dy, logits, labels: index) {PROBABILITIES?} => of_labels_grad, none, transcendental, Backward;
-    /// Gradient of `binary_cross_entropy_each` for the logits.
-    BinaryCrossEntropyEachGrad = "binary_cross_entropy_each_grad" (dy, logits, labels: index) {} => of_binary_labels_grad, none, transcendental, Backward;
     /// Gradient of `average`: `dy / count` everywhere, or `dy weight / sum of weights`.
     AverageGrad = "average_grad" (dy, x; weights) {} => average_grad, none, elementwise, Backward;
     /// The backward loop of a `recur`, `chunks`, `fold`, `beam` or `part`: runs its region over the taped steps from the last to the first. Region parameters: cotangents of the carried values after the step, of the step's outputs, then the saved values. It yields cotangents of the carried values before the step, of the step's slices, then contributions to captured values, which are summed.

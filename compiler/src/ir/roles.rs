@@ -7,6 +7,7 @@ use std::collections::BTreeSet;
 use super::attribute::{self, ParameterRole};
 use super::graph::{Graph, INPUTS, MAIN, Node, NodeId, Value};
 use super::ops::{Flag, Op};
+use super::shape::single_logits;
 
 /// Marks the parameters of the last maps before the answers, unless they have a role already: the weight, its bias, and everything learned
 /// between them and `logits`. The value that the head reads is where they end.
@@ -44,7 +45,10 @@ fn readers<'g>(graph: &'g Graph, name: &str) -> impl Iterator<Item = &'g Node> +
 fn known_ids(graph: &Graph, name: &str) -> Option<usize> {
     let known = readers(graph, name).filter_map(|node| match node.op {
         Op::Embed => graph.ty(node.operands[1]).dims().iter().rev().nth(1)?.fixed(),
-        Op::CrossEntropyEach => graph.ty(node.operands[0]).dims().last()?.fixed(),
+        Op::CrossEntropyEach => {
+            let [logits, labels] = [0, 1].map(|n| graph.ty(node.operands[n]));
+            logits.dims().last().filter(|_| !single_logits(logits, labels))?.fixed()
+        }
         _ => None,
     });
     known.min()

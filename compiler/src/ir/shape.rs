@@ -1,6 +1,6 @@
 //! Shape rules: the result types of an op from its operand types and attributes.
 
-use super::attribute::{self, AttributeKey, AttributeKind, Attrs, Relative, Side};
+use super::attribute::{self, AttributeKey, AttributeKind, Attrs, Relative, ScanKernel, Side};
 use std::collections::BTreeSet;
 
 use super::ops::Op;
@@ -274,21 +274,6 @@ pub fn affine(s: &Signature<'_>) -> Result<Vec<Type>, String> {
     same(s)
 }
 
-/// Queries and keys of one width, values of any, and an odd number of biases; the result has the width of the values.
-pub fn offset_attention(s: &Signature<'_>) -> Result<Vec<Type>, String> {
-    let ([batch, axis, Dim::Fixed(_)], [rows, keys, Dim::Fixed(_)]) = (s.dims(0), s.dims(2)) else {
-        return Err(s.mismatch());
-    };
-    let odd = matches!(s.dims(3), [Dim::Fixed(n)] if n % 2 == 1);
-    s.demand((batch, axis) == (rows, keys) && s.operands[0].is_batched() && s.dims(1) == s.dims(0) && odd)?;
-    Ok(vec![s.operands[2].clone()])
-}
-
-/// As [`offset_attention`].
-pub fn offset_attention_grad(s: &Signature<'_>) -> Result<Vec<Type>, String> {
-    for_operands(s, offset_attention)
-}
-
 /// Demands of the first `count` operands that they are of one type, which the heads divide, and of one behind them that it has two
 /// numbers for every head.
 fn geometric(s: &Signature<'_>, count: usize) -> Result<(), String> {
@@ -333,32 +318,34 @@ fn scanned<'s>(s: &'s Signature<'_>) -> Result<&'s Dim, String> {
     }
 }
 
-/// Rows, and parameters for every channel, its modes, and pairs of numbers for these.
-pub fn s4d(s: &Signature<'_>) -> Result<Vec<Type>, String> {
+/// Rows, and the parameters of a kernel: S4D has some for every channel, for its modes, and pairs of numbers for these, a moving average
+/// a number for every channel and dimension.
+pub fn scan(s: &Signature<'_>) -> Result<Vec<Type>, String> {
     let channels = scanned(s)?;
-    let modes = s.dims(2).get(1).ok_or_else(|| s.mismatch())?;
-    let pair = Dim::Fixed(2);
-    let fits = s.dims(1) == std::slice::from_ref(channels)
-        && (2..4).all(|n| s.dims(n) == [channels.clone(), modes.clone()])
-        && (4..6).all(|n| s.dims(n) == [channels.clone(), modes.clone(), pair.clone()]);
-    if fits { same(s) } else { Err(s.mismatch()) }
+    let fits = |parameters: &[Type]| match (s.attrs.find(attribute::KERNEL), parameters) {
+        (Some(ScanKernel::S4d), [log_dt, of_modes @ .., b, c]) if of_modes.len() == 2 => {
+            let [first, modes @ Dim::Fixed(_)] = of_modes[0].dims() else { return false };
+            let pairs = [channels.clone(), modes.clone(), Dim::Fixed(2)];
+            log_dt.dims() == std::slice::from_ref(channels)
+                && first == channels
+                && of_modes[1].dims() == of_modes[0].dims()
+                && [b, c].iter().all(|ty| *ty.dims() == pairs)
+        }
+        (Some(ScanKernel::Ema), [delta, rest @ ..]) if rest.len() == 3 => {
+            matches!(delta.dims(), [first, Dim::Fixed(_)] if first == channels) && rest.iter().all(|ty| ty == delta)
+        }
+        _ => false,
+    };
+    s.demand(s.operands[1..].iter().all(Type::is_real) && fits(&s.operands[1..]))?;
+    same(s)
 }
 
-/// As [`s4d`].
-pub fn s4d_grad(s: &Signature<'_>) -> Result<Vec<Type>, String> {
-    for_operands(s, s4d)
-}
-
-/// As [`ema`].
-pub fn ema_grad(s: &Signature<'_>) -> Result<Vec<Type>, String> {
-    for_operands(s, ema)
-}
-
-/// Rows, and parameters for every channel and dimension.
-pub fn ema(s: &Signature<'_>) -> Result<Vec<Type>, String> {
-    let channels = scanned(s)?;
-    let fits = matches!(s.dims(1), [first, Dim::Fixed(_)] if first == channels);
-    if fits && (2..5).all(|n| s.dims(n) == s.dims(1)) { same(s) } else { Err(s.mismatch()) }
+/// As [`scan`], with the cotangent behind the rows.
+pub fn scan_grad(s: &Signature<'_>) -> Result<Vec<Type>, String> {
+    let [x, dy, parameters @ ..] = s.operands else { return Err(s.mismatch()) };
+    let operands = [std::slice::from_ref(x), parameters].concat();
+    differentiates(s, scan, &operands, std::slice::from_ref(dy))?;
+    Ok(operands)
 }
 
 /// All operands have one type, which is the result's.
@@ -399,40 +386,21 @@ fn are_classes(s: &Signature<'_>) -> bool {
     matches!(s.dims(0).split_last(), Some((last, units)) if are_channels(last) && !units.is_empty() && units == s.dims(1))
 }
 
-/// Whether there is one logit for every label.
-fn is_binary(s: &Signature<'_>) -> bool {
-    s.dims(0) == s.dims(1) || (are_classes(s) && s.dims(0).last() == Some(&Dim::Fixed(1)))
+/// Whether logits of these types are one for every label.
+pub fn single_logits(logits: &Type, labels: &Type) -> bool {
+    let units = logits.dims().strip_suffix(&[Dim::Fixed(1)]);
+    logits.dims() == labels.dims() || units == Some(labels.dims())
 }
 
-/// A number for each label, if they have their logits.
-fn labelled(s: &Signature<'_>, fits: bool) -> Result<Vec<Type>, String> {
-    s.demand(fits && !s.dims(1).is_empty())?;
-    Ok(vec![Type::real(s.dims(1))])
-}
-
-/// A number for each label, from logits of classes.
+/// A number for each label, from the logits of its classes or from a single logit.
 pub fn of_labels(s: &Signature<'_>) -> Result<Vec<Type>, String> {
-    labelled(s, are_classes(s))
-}
-
-/// A number for each label, from one logit for each.
-pub fn of_binary_labels(s: &Signature<'_>) -> Result<Vec<Type>, String> {
-    labelled(s, is_binary(s))
+    s.demand((are_classes(s) || single_logits(&s.operands[0], &s.operands[1])) && !s.dims(1).is_empty())?;
+    Ok(vec![Type::real(s.dims(1))])
 }
 
 /// As [`of_labels`], for the logits.
 pub fn of_labels_grad(s: &Signature<'_>) -> Result<Vec<Type>, String> {
     for_first(s, of_labels)
-}
-
-/// As [`of_binary_labels`], for the logits.
-pub fn of_binary_labels_grad(s: &Signature<'_>) -> Result<Vec<Type>, String> {
-    for_first(s, of_binary_labels)
-}
-
-/// A number for each label, from logits of either form.
-pub fn of_any_labels(s: &Signature<'_>) -> Result<Vec<Type>, String> {
-    labelled(s, are_classes(s) || is_binary(s))
 }
 
 /// Units, and a number or a condition for each.
@@ -500,8 +468,12 @@ pub fn step_number(s: &Signature<'_>) -> Result<Vec<Type>, String> {
     row_number(s)
 }
 
-/// [batch, length] ids and a [vocab, width] table.
+/// [batch, length] ids and a [vocab, width] table; or a counter of steps, and a weight with an axis of them.
 pub fn embed(s: &Signature<'_>) -> Result<Vec<Type>, String> {
+    if s.dims(0).is_empty() {
+        s.demand(!s.dims(1).is_empty() && s.dims(1).iter().all(|dim| dim.fixed().is_some()))?;
+        return Ok(vec![Type::real(&s.dims(1)[1..])]);
+    }
     let [_, width @ Dim::Fixed(_)] = s.dims(1) else { return Err(s.mismatch()) };
     s.demand(s.operands[0].is_batched() && s.dims(0).len() <= 2)?;
     let mut dims = s.dims(0).to_vec();
@@ -705,17 +677,6 @@ pub fn pool_grad(s: &Signature<'_>) -> Result<Vec<Type>, String> {
     for_first(s, pool)
 }
 
-/// A new second axis of `count`.
-pub fn repeat(s: &Signature<'_>) -> Result<Vec<Type>, String> {
-    match s.dims(0) {
-        [batch, rest @ ..] if s.operands[0].is_batched() && s.operands[0].ragged().is_none() => {
-            let dims = [batch.clone(), Dim::Fixed(s.size(attribute::COUNT)?)].into_iter().chain(rest.iter().cloned());
-            Ok(vec![Type::real(dims.collect::<Vec<_>>())])
-        }
-        _ => Err(s.mismatch()),
-    }
-}
-
 /// Slots of rows or positions, and the number of one.
 pub fn slot_get(s: &Signature<'_>) -> Result<Vec<Type>, String> {
     let counter = s.operands.last().is_some_and(|step| *step == Type::Tensor(Elem::Index, vec![]));
@@ -736,21 +697,6 @@ pub fn drawn(s: &Signature<'_>) -> Result<Vec<Type>, String> {
     let placed = s.operands[0].ragged().is_none() || s.dims(0).len() <= 3;
     s.demand(s.operands[0].is_real() && s.operands[0].is_batched() && placed)?;
     same(s)
-}
-
-/// A weight with an axis of steps, and a counter of them.
-pub fn step_slice(s: &Signature<'_>) -> Result<Vec<Type>, String> {
-    let counter = s.operands[1] == Type::Tensor(Elem::Index, vec![]);
-    let sized = !s.dims(0).is_empty() && s.dims(0).iter().all(|dim| dim.fixed().is_some());
-    s.demand(counter && sized && s.operands[0].is_real())?;
-    Ok(vec![Type::real(&s.dims(0)[1..])])
-}
-
-/// A counter of steps, what belongs to one of them, and the weight with an axis of steps.
-pub fn step_slice_grad(s: &Signature<'_>) -> Result<Vec<Type>, String> {
-    let [step, dy, w] = s.operands else { return Err(s.mismatch()) };
-    differentiates(s, step_slice, &[w.clone(), step.clone()], std::slice::from_ref(dy))?;
-    Ok(vec![w.clone()])
 }
 
 /// Positions, and a number for each of them.

@@ -94,7 +94,7 @@ pub fn verify(graph: &Graph) -> Result<(), Vec<Violation>> {
                 Op::Beam => checker.beam(node),
                 Op::Part => checker.part(node),
                 Op::Unwind => checker.unwind(node),
-                Op::StepSlice | Op::StepSliceGrad => checker.step_slice(node),
+                Op::Embed | Op::EmbedGrad => checker.of_step(node),
                 Op::Top => checker.top(node),
                 Op::PadRagged | Op::PadRaggedGrad => checker.filled(node),
                 _ => {}
@@ -324,11 +324,13 @@ impl GraphChecker<'_> {
         }
     }
 
-    /// The steps of the recurrence have places in the weight.
-    fn step_slice(&mut self, id: NodeId) {
+    /// The steps of the recurrence have places in a weight that a counter reads.
+    fn of_step(&mut self, id: NodeId) {
         let node = self.graph.node(id);
-        let (w, step) = if node.op == Op::StepSlice { (0, 1) } else { (2, 0) };
-        let (Some(w), Some(step)) = (node.operands.get(w), node.operands.get(step)) else { return };
+        let (Some(step), Some(w)) = (node.operands.first(), node.operands.last()) else { return };
+        if !self.graph.ty(*step).dims().is_empty() {
+            return;
+        }
         let Some(recur) = loops::counted(self.graph, *step) else {
             return self.say(id, "its counter is not the step of a `recur`");
         };

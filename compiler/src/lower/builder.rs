@@ -426,7 +426,7 @@ impl<'a> Lower<'a> {
         match self.by_step {
             Some((step, _)) => {
                 self.taken_by_step += 1;
-                self.one(Op::StepSlice, &[value, step], Attrs::new())
+                self.one(Op::Embed, &[step, value], Attrs::new())
             }
             None => Ok(value),
         }

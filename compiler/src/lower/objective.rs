@@ -91,16 +91,15 @@ pub(crate) fn forget(graph: &mut Graph, unwanted: &[&str]) -> bool {
 fn task_loss(graph: &mut Graph, binding: &Binding, logits: Value) -> Result<Value, InvalidNode> {
     let [batch, length, pairs] = [BATCH, LENGTH, PAIRS].map(Dim::sym);
     let index = |axes: &[Dim]| Type::Tensor(Elem::Index, axes.to_vec());
-    let class = if binding.outputs() == Some(1) { Op::BinaryCrossEntropyEach } else { Op::CrossEntropyEach };
-    let (op, labels) = match binding.objective {
-        Objective::Classify => (class, index(std::slice::from_ref(&batch))),
-        Objective::Pair => (class, index(&[pairs])),
-        Objective::Each => (class, index(&[batch.clone(), length.clone()])),
-        Objective::Several => (Op::BinaryCrossEntropyEach, index(graph.ty(logits).dims())),
+    let labels = match binding.objective {
+        Objective::Classify => index(std::slice::from_ref(&batch)),
+        Objective::Pair => index(&[pairs]),
+        Objective::Each => index(&[batch.clone(), length.clone()]),
+        Objective::Several => index(graph.ty(logits).dims()),
         Objective::Number => return squared_error(graph, logits),
     };
     let labels = batch_input(graph, "labels", labels)?;
-    let mut averaged = vec![emit(graph, op, vec![logits, labels], Attrs::new())?];
+    let mut averaged = vec![emit(graph, Op::CrossEntropyEach, vec![logits, labels], Attrs::new())?];
     if binding.objective == Objective::Each {
         averaged.push(batch_input(graph, "weights", Type::real([batch, length]))?);
     }

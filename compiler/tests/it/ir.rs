@@ -54,15 +54,15 @@ const BROKEN: &[(&str, &str)] = &[
         "a mask, a score or a number of choices holds a draw",
     ),
     (
-        "%h = recur %x {bound: 9} : f32[batch, 8] (%a: f32[batch, 8], %i: u32[]) { %b = step_slice %w, %i : f32[8] %n = affine %a, %b : f32[batch, 8] yield %n }",
+        "%h = recur %x {bound: 9} : f32[batch, 8] (%a: f32[batch, 8], %i: u32[]) { %b = embed %i, %w : f32[8] %n = affine %a, %b : f32[batch, 8] yield %n }",
         "the recurrence takes up to 9 steps, the weight has places for 8",
     ),
     (
-        "%h = recur %s {bound: sub(length, 1)} : f32[batch, length, 8] (%a: f32[batch, length, 8], %i: u32[]) { %b = step_slice %w, %i : f32[8] %n = affine %a, %b : f32[batch, length, 8] yield %n }",
+        "%h = recur %s {bound: sub(length, 1)} : f32[batch, length, 8] (%a: f32[batch, length, 8], %i: u32[]) { %b = embed %i, %w : f32[8] %n = affine %a, %b : f32[batch, length, 8] yield %n }",
         "the recurrence takes any number of steps, the weight has places for 8",
     ),
     (
-        "%h = recur %x {bound: 2} : f32[batch, 8] (%a: f32[batch, 8], %i: u32[]) { %j = recur %i {bound: 1} : u32[] (%k: u32[], %o: u32[]) { yield %k } %b = step_slice %w, %j : f32[8] %n = affine %a, %b : f32[batch, 8] yield %n }",
+        "%h = recur %x {bound: 2} : f32[batch, 8] (%a: f32[batch, 8], %i: u32[]) { %j = recur %i {bound: 1} : u32[] (%k: u32[], %o: u32[]) { yield %k } %b = embed %j, %w : f32[8] %n = affine %a, %b : f32[batch, 8] yield %n }",
         "its counter is not the step of a `recur`",
     ),
     ("%h = recur %x : f32[batch, 8] (%a: f32[batch, 8], %i: u32[]) { yield %a }", "attribute `bound` is missing"),
@@ -169,7 +169,7 @@ const BROKEN: &[(&str, &str)] = &[
     ),
     (
         "%r, %t = fold %s {arity: 2, over: length, axis: node} : f32[batch, 8], tape (%n: f32[batch, node, 8]) { %v = mean %n : f32[batch, 8] save %n yield %v }
-         %d = unwind %t, %r {carried: 1, outputs: 0, slices: 0} : f32[batch, length, 8] (%dv: f32[batch, 8], %k: f32[batch, node, 8]) { %g = mean_grad %dv, %k : f32[batch, node, 8] yield %g }",
+         %d = unwind %t, %r {carried: 1, outputs: 0, slices: 0} : f32[batch, length, 8] (%dv: f32[batch, 8], %k: f32[batch, node, 8]) { %g = broadcast_rows %dv, %k {shared: true} : f32[batch, node, 8] yield %g }",
         "an `unwind` has the `arity`, `beams` or `role` of its forward loop",
     ),
     (
@@ -226,11 +226,11 @@ const UNFIT: &[(&str, &str)] = &[
     ("%v = mul_unit %s, %w : f32[batch, length, 8]", "`mul_unit` does not take operands of types"),
     ("%v = broadcast_rows %s, %s : f32[batch, length, length, 8]", "`broadcast_rows` does not take operands of types"),
     ("%v = dropout %w {p: 0.1, stream: 1} : f32[8, 8]", "`dropout` does not take operands of types f32[8, 8]"),
-    ("%v = mean_grad %w, %s : f32[batch, length, 8]", "`mean_grad` does not take operands of types"),
+    ("%v = max_grad %w, %s : f32[batch, length, 8]", "`max_grad` does not take operands of types"),
     ("%v = slice %x {start: 1, width: 0} : f32[batch, 0]", "`slice` does not take operands of types f32[batch, 8]"),
     ("%v = normal %w {std: 1.0, stream: 1} : f32[8, 8]", "`normal` does not take operands of types f32[8, 8]"),
     ("%v = depth_of %w {bound: 3} : f32[8]", "`depth_of` does not take operands of types f32[8, 8]"),
-    ("%v = step_slice %w, %x : f32[8]", "`step_slice` takes indices as `step`, not f32[batch, 8]"),
+    ("%v = embed %x, %w : f32[8]", "`embed` takes indices as `ids`, not f32[batch, 8]"),
     ("%v = attention %s, %s, %s {heads: 3} : f32[batch, length, 8]", "`attention` does not take operands of types"),
     (
         "%k = full %s {value: 0.0, rank: 3, count: 5} : f32[batch, length, 5, 8]
@@ -281,7 +281,7 @@ fn said(graph: &Graph) -> String {
 fn a_sound_graph_passes() {
     assert_eq!(said(&graph("%y = linear %s, %w : f32[batch, length, 8]", RETURN)), "");
     let fold = "%r, %t = fold %s {arity: 2, over: length, axis: node} : f32[batch, 8], tape (%n: f32[batch, node, 8]) { %v = mean %n : f32[batch, 8] save %n yield %v }
-         %d = unwind %t, %r {carried: 1, outputs: 0, slices: 0, arity: 2, over: length, axis: node} : f32[batch, length, 8] (%dv: f32[batch, 8], %k: f32[batch, node, 8]) { %g = mean_grad %dv, %k : f32[batch, node, 8] yield %g }";
+         %d = unwind %t, %r {carried: 1, outputs: 0, slices: 0, arity: 2, over: length, axis: node} : f32[batch, length, 8] (%dv: f32[batch, 8], %k: f32[batch, node, 8]) { %g = broadcast_rows %dv, %k {shared: true} : f32[batch, node, 8] yield %g }";
     assert_eq!(said(&graph(fold, RETURN)), "");
 }
 

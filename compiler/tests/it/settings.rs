@@ -74,7 +74,6 @@ const WORDS: &[(&str, &str)] = &[
     ("shift", "shift(state, 1) { @ }"),
     ("attention", "attention(state) { heads: 2, @ }"),
     ("dot_product_attention", "dot_product_attention(state, state, state) { heads: 2, @ }"),
-    ("offset_attention", "offset_attention(state, state, state, learn[9]) { @ }"),
     ("geometric_attention", "geometric_attention(state, state, state) { heads: 2, @ }"),
     ("top_keys", "top_keys(state, state) { of: 2, @ }"),
     ("s4d_scan", "s4d_scan(state, learn[8], learn[8, 2], learn[8, 2], learn[8, 2, 2], learn[8, 2, 2]) { @ }"),

@@ -1,7 +1,7 @@
 //! Attention: scores, what hides and what biases them, and positions relative to one another.
 
 use rtc_compiler::expr::{Expr, ScoreExpr};
-use rtc_compiler::ir::attribute::{self, Mask, Relative, Sight};
+use rtc_compiler::ir::attribute::{self, Mask, Relative};
 use rtc_compiler::ir::graph::{Node, Value};
 use rtc_compiler::ir::types::{Dim, Elem};
 
@@ -253,35 +253,6 @@ impl OnnxBuilder<'_> {
         let shape = self.concat(&[&lead, &own], 0);
         let at = self.op("Expand", &[&at, &shape]);
         self.op_with("GatherElements", &[&products, &at], vec![AttributeProto::int("axis", -1)])
-    }
-
-    /// Attention with one head and a number per distance.
-    pub(super) fn offset_attention(&mut self, node: &Node, x: &[&str]) -> String {
-        let scale = self.float(1.0 / (self.channels(node.operands[0]) as f64).sqrt());
-        let turned = self.transpose(x[1], &[0, 2, 1]);
-        let scores = self.op("MatMul", &[x[0], &turned]);
-        let scores = self.op("Mul", &[&scores, &scale]);
-        let reach = self.channels(node.operands[3]).div_ceil(2) as i64;
-        let size = self.positions_of(node.operands[0]);
-        let j = self.range(&size);
-        let i = self.unsqueeze(&j, &[1]);
-        let distance = self.op("Sub", &[&j, &i]);
-        let (far, behind) = (self.int(reach - 1), self.int(1 - reach));
-        let near = self.op("Min", &[&distance, &far]);
-        let near = self.op("Max", &[&near, &behind]);
-        let at = self.op("Add", &[&near, &far]);
-        let bias = self.op("Gather", &[x[3], &at]);
-        let scores = self.op("Add", &[&scores, &bias]);
-        let mut seen = match self.axis_of(node.operands[1]) {
-            Some(axis) => self.unsqueeze(&axis.mask, &[1]),
-            None => self.truth(true),
-        };
-        if node.get(attribute::SIGHT) == Sight::Causal {
-            let causal = self.op("LessOrEqual", &[&j, &i]);
-            seen = self.op("And", &[&seen, &causal]);
-        }
-        let weights = self.softmax(&scores, &seen);
-        self.op("MatMul", &[&weights, x[2]])
     }
 
     /// Attention to the nearest key that matches. What keys up to a distance leave over is the exponential of a sum of log(1 - p): a

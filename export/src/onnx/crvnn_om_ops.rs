@@ -51,5 +51,4 @@ impl OnnxBuilder<'_> {
         let existing = self.existing(node.operands[0], x[0], 0.0);
         self.shared(&shares, &existing, self.rank(node.operands[0]))
     }
-
 }

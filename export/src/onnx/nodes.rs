@@ -40,7 +40,7 @@ impl OnnxBuilder<'_> {
         Ok(match node.op {
             Op::Full => self.full(node, DataType::Float, node.get(attribute::VALUE)),
             Op::True => self.full(node, DataType::Bool, 1.0),
-            Op::Embed => self.op("Gather", &[&x[1], &x[0]]),
+            Op::Embed => self.op_with("Gather", &[&x[1], &x[0]], vec![AttributeProto::int("axis", 0)]),
             Op::AddPosition => self.add_position(node, &names),
             Op::Positions => self.place_numbers(node),
             Op::Sinusoid => self.sinusoid(node, &x[0]),
@@ -64,11 +64,8 @@ impl OnnxBuilder<'_> {
                 let apart = self.unsqueeze(&x[0], &[0]);
                 self.expanded(&apart, node.results[0])
             }
+            Op::BroadcastRows if node.get(attribute::SHARED) => return Err(refused(node, "the gradient of a mean")),
             Op::BroadcastRows => {
-                let apart = self.unsqueeze(&x[0], &[1]);
-                self.expanded(&apart, node.results[0])
-            }
-            Op::Repeat => {
                 let apart = self.unsqueeze(&x[0], &[1]);
                 self.expanded(&apart, node.results[0])
             }
@@ -132,7 +129,6 @@ impl OnnxBuilder<'_> {
                 self.op_with("Gather", &[&x[0], &x[1]], vec![AttributeProto::int("axis", axis as i64)])
             }
             Op::SlotSet => self.put(node, &names),
-            Op::StepSlice => self.op_with("Gather", &[&x[0], &x[1]], vec![AttributeProto::int("axis", 0)]),
             Op::StepNumber => {
                 let step = self.cast(&x[0], DataType::Float);
                 self.expanded(&step, node.results[0])
@@ -174,9 +170,8 @@ impl OnnxBuilder<'_> {
             }
 
             Op::Attention => self.attention(node, &names)?,
-            Op::OffsetAttention => self.offset_attention(node, &names),
             Op::GeometricAttention => self.geometric_attention(node, &names),
-            Op::S4d | Op::Ema => self.scan(node, &x[0])?,
+            Op::Scan => self.scan(node, &x[0])?,
             Op::Neighbours => self.neighbours(node, &names),
             Op::HaltTest => self.halt_test(node, &names),
             Op::Any => {

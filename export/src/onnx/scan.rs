@@ -2,9 +2,8 @@
 //! out here, since a model that is exported has its numbers; their powers depend on the length, and are part of the graph.
 //! Memory grows with the square of the length, times channels.
 
-use rtc_compiler::ir::attribute::{self, Discretisation, Side};
+use rtc_compiler::ir::attribute::{self, Discretisation, ScanKernel, Side};
 use rtc_compiler::ir::graph::Node;
-use rtc_compiler::ir::ops::Op;
 use rtc_compiler::ir::types::Dim;
 
 use super::OnnxRefusal;
@@ -55,9 +54,12 @@ impl KernelExponential {
 }
 
 impl OnnxBuilder<'_> {
-    /// `s4d` and `ema`.
+    /// A convolution of every channel with the kernel of its modes.
     pub(super) fn scan(&mut self, node: &Node, x: &str) -> Result<String, OnnxRefusal> {
-        let modes = if node.op == Op::S4d { self.s4d_modes(node)? } else { self.ema_modes(node)? };
+        let modes = match node.get(attribute::KERNEL) {
+            ScanKernel::S4d => self.s4d_modes(node)?,
+            ScanKernel::Ema => self.ema_modes(node)?,
+        };
         let Some(axis) = self.axis_of(node.operands[0]) else { return Ok(x.to_owned()) };
         let channels = self.graph.ty(node.operands[0]).dims().last().and_then(Dim::fixed).unwrap_or(1);
         let kernel = self.kernel(&modes, channels, &axis.width);

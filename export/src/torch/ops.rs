@@ -2,8 +2,8 @@
 
 use rtc_compiler::expr::{Expr, ScoreExpr};
 use rtc_compiler::ir::attribute::{
-    self, At, Attribute, Chunking, Discretisation, Layout, Mask, Origin, PositionKind, Reduction, Relative, Side,
-    Sight, StepBound,
+    self, At, Attribute, Chunking, Discretisation, Layout, Mask, Origin, PositionKind, Reduction, Relative, ScanKernel,
+    Side, StepBound,
 };
 use rtc_compiler::ir::graph::{Graph, MAIN, Node, Value};
 use rtc_compiler::ir::ops::Op;
@@ -56,6 +56,7 @@ const KNOWN: &[Attribute] = &[
     attribute::HEADS.row,
     attribute::HIGH.row,
     attribute::KEEP_BEST.row,
+    attribute::KERNEL.row,
     attribute::KEY_HEADS.row,
     attribute::KIND.row,
     attribute::LAG.row,
@@ -297,10 +298,11 @@ impl OpCall<'_> {
         Ok(if is_quiet { quiet(&code) } else { code })
     }
 
-    /// The only result of the node; the results of `slot_softmax` are a tuple.
+    /// The only result of the node.
     pub(super) fn code(&mut self) -> Result<Code, Refused> {
         let (node, operands) = (self.node, self.operands);
         Ok(match node.op {
+            Op::Embed if self.ty(0).dims().is_empty() => Code::atom(format!("{}[{}]", self.dot(1), self.x(0))),
             Op::Embed => Code::atom(format!("F.embedding({}, {})", self.x(0), self.x(1))),
             Op::Linear | Op::LayerNorm => self.module(),
             Op::RmsNorm => {
@@ -390,13 +392,8 @@ impl OpCall<'_> {
                 let text = format!("waves({}, {width}, {base}, pairs={pairs})", self.x(0));
                 self.support("waves", text)
             }
-            Op::Repeat => {
-                let count = node.get(attribute::COUNT);
-                Code::atom(format!("torch.stack([{}] * {count}, 1)", self.x(0)))
-            }
             Op::SlotGet => Code::atom(format!("{}[:, {}]", self.dot(0), self.x(1))),
             Op::SlotSet => Code::atom(format!("{}.select_scatter({}, 1, {})", self.dot(0), self.x(1), self.x(2))),
-            Op::StepSlice => Code::atom(format!("{}[{}]", self.dot(0), self.x(1))),
             Op::StepNumber => Code::atom(format!("{}.new_full((rows.count,), {})", self.dot(1), self.x(0))),
             Op::DepthOf => self.depth_of()?,
             Op::Average if self.operands.len() == 1 => Code::atom(format!("{}.mean()", self.dot(0))),
@@ -501,15 +498,6 @@ impl OpCall<'_> {
             }
             Op::Rotate => self.rotate()?,
             Op::Attention => self.attention()?,
-            Op::OffsetAttention => {
-                let causal = match node.get(attribute::SIGHT) {
-                    Sight::All => "False",
-                    Sight::Causal => "True",
-                };
-                let inputs = texts(self.operands).join(", ");
-                let text = format!("offset_attention({inputs}, {}, causal={causal})", self.along(0)?);
-                self.support("offset_attention", text)
-            }
             Op::GeometricAttention => {
                 let heads = node.get(attribute::HEADS);
                 let width = self.ty(0).dims().last().and_then(Dim::fixed).unwrap_or(heads);
@@ -527,8 +515,11 @@ impl OpCall<'_> {
                 let text = format!("top_keys({inputs}, heads={heads}, count={count}, causal={causal})");
                 self.support("top_keys", text)
             }
-            Op::S4d | Op::Ema => {
-                let name = node.op.def().name;
+            Op::Scan => {
+                let name = match node.get(attribute::KERNEL) {
+                    ScanKernel::S4d => "s4d",
+                    ScanKernel::Ema => "ema",
+                };
                 let inputs = texts(self.operands).join(", ");
                 let (side, lag) = (node.get(attribute::SIDE), node.get(attribute::LAG));
                 let held = match node.get(attribute::DISCRETISATION) {

@@ -311,12 +311,12 @@ impl<'a> MethodWriter<'a> {
                 let path = self.parts.module(node.operands[1]).unwrap_or("linear");
                 path.rsplit('.').next().unwrap_or("linear").to_owned()
             }
-            Op::Attention | Op::OffsetAttention | Op::GeometricAttention => "attended".to_owned(),
+            Op::Attention | Op::GeometricAttention => "attended".to_owned(),
             Op::Mean | Op::Max | Op::Position => "pooled".to_owned(),
             Op::Concat | Op::Pair => "features".to_owned(),
             Op::True => "all_live".to_owned(),
             Op::Slice => "channels".to_owned(),
-            Op::S4d | Op::Ema => "scanned".to_owned(),
+            Op::Scan => "scanned".to_owned(),
             op => op.def().name.to_owned(),
         }
     }
@@ -359,7 +359,7 @@ impl<'a> MethodWriter<'a> {
 
 /// Whether the expression of a node may stand inside that of its reader.
 fn fits(node: &Node, reader: &Node) -> bool {
-    let attends = matches!(reader.op, Op::Attention | Op::OffsetAttention | Op::GeometricAttention);
+    let attends = matches!(reader.op, Op::Attention | Op::GeometricAttention);
     let readable = !attends && !matches!(reader.op, Op::Yield | Op::Return) && !reader.op.has(Flag::Loop);
     let [function, of_reader] = [node, reader].map(pointwise::outermost);
     let small = match node.op {

@@ -44,7 +44,6 @@ sections! {
     "attention" (),
     "rms_norm" (),
     "relative" ("positions"),
-    "offset_attention" (),
     "geometric_attention" (),
     "convolve" (),
     "s4d" ("convolve"),

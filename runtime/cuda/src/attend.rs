@@ -4,7 +4,7 @@
 //! distances that the mask shows, so few keys cost little. Other expressions are part of the kernels ([`super::mask_codegen`]).
 
 use rtc_compiler::expr::{ReadFrom, ScalarValue, Var, eval};
-use rtc_compiler::ir::attribute::{self, Mask, Sight};
+use rtc_compiler::ir::attribute::{self, Mask};
 use rtc_compiler::ir::graph::Value;
 use rtc_compiler::ir::types::Elem;
 
@@ -491,39 +491,6 @@ impl<T: Element> DeviceExecutor<T> {
             Some(parameter) => self.pool.add(&self.pool.widened::<T>(&grad), &self.gradient(parameter)),
             None => self.put(c, n, grad),
         }
-    }
-
-    fn describe_offsets(&mut self, c: &DeviceNodeContext<'_>) -> DeviceAttention {
-        let axis = c.place.axis_of(c.ty(c.operand(0)), &self.pool);
-        let bias = self.real(c.operand(3));
-        let scored = ScoreForm {
-            heads: 1,
-            key_heads: 1,
-            scale: c.node.attrs.scale(c.last(0)),
-            softcap: None,
-            causal: c.get(attribute::SIGHT) == Sight::Causal,
-            bias: Some(&bias),
-            dropout: (0, 1.0, 0),
-        };
-        self.attend(c, [axis.clone(), axis], scored, None, (None, None), false)
-    }
-
-    pub(super) fn offset_attention(&mut self, c: &DeviceNodeContext<'_>) {
-        let a = self.describe_offsets(c);
-        self.forward(c, &a);
-    }
-
-    pub(super) fn offset_attention_grad(&mut self, c: &DeviceNodeContext<'_>) {
-        let a = self.describe_offsets(c);
-        let dy = self.real(c.operand(4));
-        let stats = self.backward(c, &a, &dy);
-        let sums = self.pool.take::<T>(2 * a.queries.row_of.len());
-        let distances = (2 * a.queries.longest).saturating_sub(1);
-        self.start_attention("attention_grad_distances", &a, distances, 1, &[dy.arg(), stats.arg(), sums.arg()]);
-        let (d_bias, add) = self.target(c, 3);
-        let reach = d_bias.len().div_ceil(2);
-        let args = [sums.arg(), a.queries.offsets.arg(), d_bias.arg(), int(reach), whole(a.rows), flag(add)];
-        self.pool.each("attention_distances", d_bias.len(), &args);
     }
 
     /// Heads, channels of each, and the scale of a geometric attention.

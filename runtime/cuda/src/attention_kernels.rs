@@ -229,8 +229,8 @@ pub(super) fn generated(plan: &Plan, target: KernelTarget) -> Vec<GeneratedKerne
     let of = |id: NodeId| {
         let node = plan.graph.node(id);
         let backward = match node.op {
-            Op::Attention | Op::OffsetAttention => false,
-            Op::AttentionGrad | Op::OffsetAttentionGrad => true,
+            Op::Attention => false,
+            Op::AttentionGrad => true,
             _ => return None,
         };
         let listed = exprs.get(&id).is_some_and(|rule| rule.as_ref().is_ok_and(|rule| rule.by_distance));

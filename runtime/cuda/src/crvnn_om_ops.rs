@@ -46,10 +46,6 @@ impl<T: Element> DeviceExecutor<T> {
         self.put_all(c, [dx, de]);
     }
 
-    pub(super) fn repeat(&mut self, c: &DeviceNodeContext<'_>) {
-        self.produce(c, "repeat_slots", &self.first::<1>(c), &[int(c.get(attribute::COUNT)), whole(c.width(0))]);
-    }
-
     pub(super) fn slot_get(&mut self, c: &DeviceNodeContext<'_>) {
         let (slot, (slots, d)) = (self.index(c.operand(1)).host[0], slots(c));
         self.produce(c, "pick_slot", &self.first::<1>(c), &[whole(slot as usize), int(slots), whole(d)]);

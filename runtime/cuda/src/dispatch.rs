@@ -73,6 +73,14 @@ impl<T: Element> DeviceExecutor<T> {
                 self.set(node.results[0], same);
             }
 
+            // What a weight has for a step is a part of it.
+            Op::Embed if c.ty(c.operand(0)).dims().is_empty() => {
+                let step = self.index(c.operand(0)).host[0] as usize;
+                let len = numbers(&c);
+                let part = self.real(c.operand(1)).part::<T>(step * len, len);
+                self.put(&c, 0, part);
+            }
+            Op::EmbedGrad if c.ty(c.operand(0)).dims().is_empty() => self.add_at_step(&c),
             Op::Embed => {
                 let ids = self.index(c.operand(0)).array(&self.pool).arg();
                 let (table, narrow) = (self.real(c.operand(1)).arg(), self.narrow[node.results[0].index()]);
@@ -158,8 +166,12 @@ impl<T: Element> DeviceExecutor<T> {
                 let sizes = [axis.offsets.arg(), int(d), back, whole(count)];
                 self.produce_by(&c, "running_sum", count, &self.first::<1>(&c), &sizes);
             }
-            Op::BroadcastRows => self.broadcast_rows(&c, false),
-            Op::MeanGrad => self.broadcast_rows(&c, true),
+            Op::BroadcastRows => {
+                let axis = place.axis_of(c.ty(c.operand(1)), &self.pool);
+                let shared = flag(c.get(attribute::SHARED));
+                let sizes = [axis.row_of.arg(), axis.offsets.arg(), int(c.width(0)), shared];
+                self.produce(&c, "broadcast_rows", &self.first::<1>(&c), &sizes);
+            }
             Op::PositionGrad => self.position_grad(&c),
             Op::MaxGrad => self.max_grad(&c),
 
@@ -182,12 +194,10 @@ impl<T: Element> DeviceExecutor<T> {
 
             Op::Attention => self.attention(&c)?,
             Op::AttentionGrad => self.attention_grad(&c)?,
-            Op::OffsetAttention => self.offset_attention(&c),
-            Op::OffsetAttentionGrad => self.offset_attention_grad(&c),
             Op::GeometricAttention => self.geometric_attention(&c),
             Op::TopKeys => self.top_keys(&c),
             Op::GeometricAttentionGrad => self.geometric_attention_grad(&c),
-            Op::S4d | Op::Ema => self.scan(&c),
+            Op::Scan => self.scan(&c),
             Op::Neighbours => self.neighbours(&c),
             Op::NeighboursGrad => self.neighbours_grad(&c),
             Op::Matmul => {
@@ -197,17 +207,9 @@ impl<T: Element> DeviceExecutor<T> {
                 let sizes = [rows, inner, columns, of_row, of_sum, from_sum, from_column].map(int);
                 self.produce(&c, "matmul", &self.first::<2>(&c), &sizes);
             }
-            Op::Repeat => self.repeat(&c),
             Op::SlotGet => self.slot_get(&c),
             Op::SlotSet => self.put_slot(&c),
-            Op::StepSlice => {
-                let step = self.index(c.operand(1)).host[0] as usize;
-                let len = numbers(&c);
-                let part = self.real(c.operand(0)).part::<T>(step * len, len);
-                self.put(&c, 0, part);
-            }
-            Op::StepSliceGrad => self.step_slice_grad(&c),
-            Op::S4dGrad | Op::EmaGrad => self.scan_grad(&c),
+            Op::ScanGrad => self.scan_grad(&c),
 
             Op::HaltTest => self.halt_test(&c),
             Op::And => {
@@ -227,6 +229,12 @@ impl<T: Element> DeviceExecutor<T> {
                 self.per_row(&c, "longer_than_one", &[], &[axis.offsets.arg()]);
             }
 
+            Op::CrossEntropyEach if c.is_binary(0) => {
+                self.of_labels(&c, "binary_cross_entropy_each", DevicePool::each, &[]);
+            }
+            Op::CrossEntropyEachGrad if c.is_binary(1) => {
+                self.of_labels_grad(&c, "binary_cross_entropy_each_grad", DevicePool::each, &[]);
+            }
             Op::CrossEntropyEach => {
                 let kind = self.classes(&c, 0)?;
                 self.of_labels(&c, "cross_entropy_each", DevicePool::each_warp, &kind);
@@ -234,10 +242,6 @@ impl<T: Element> DeviceExecutor<T> {
             Op::CrossEntropyEachGrad => {
                 let kind = self.classes(&c, 1)?;
                 self.of_labels_grad(&c, "cross_entropy_each_grad", DevicePool::each_warp, &kind);
-            }
-            Op::BinaryCrossEntropyEach => self.of_labels(&c, "binary_cross_entropy_each", DevicePool::each, &[]),
-            Op::BinaryCrossEntropyEachGrad => {
-                self.of_labels_grad(&c, "binary_cross_entropy_each_grad", DevicePool::each, &[]);
             }
             Op::Right => {
                 let classes = self.real(c.operand(0)).len() / numbers(&c).max(1);
@@ -355,12 +359,6 @@ impl<T: Element> DeviceExecutor<T> {
     fn pooled(&mut self, c: &DeviceNodeContext<'_>, kernel: &str, more: &[KernelArgument]) {
         let (axis, d) = (c.place.axis_of(c.ty(c.operand(0)), &self.pool), channels(c, c.operand(0)));
         self.produce(c, kernel, &self.first::<1>(c), &[&[axis.offsets.arg(), int(d)], more].concat());
-    }
-
-    fn broadcast_rows(&mut self, c: &DeviceNodeContext<'_>, mean: bool) {
-        let axis = c.place.axis_of(c.ty(c.operand(1)), &self.pool);
-        let sizes = [axis.row_of.arg(), axis.offsets.arg(), int(c.width(0)), flag(mean)];
-        self.produce(c, "broadcast_rows", &self.first::<1>(c), &sizes);
     }
 
     fn position_grad(&mut self, c: &DeviceNodeContext<'_>) {
@@ -543,7 +541,8 @@ impl<T: Element> DeviceExecutor<T> {
         self.put(c, 0, d);
     }
 
-    fn step_slice_grad(&mut self, c: &DeviceNodeContext<'_>) {
+    /// The gradient of a weight for one of its steps.
+    fn add_at_step(&mut self, c: &DeviceNodeContext<'_>) {
         let (step, dy) = (self.index(c.operand(0)).host[0] as usize, self.real(c.operand(1)));
         let (y, add) = self.target(c, 0);
         if !add {

@@ -7,7 +7,7 @@
 use std::collections::BTreeSet;
 
 use rtc_compiler::ir::graph::{MAIN, Node, Value};
-use rtc_compiler::ir::ops::Flag;
+use rtc_compiler::ir::ops::{Flag, Op};
 use rtc_compiler::ir::types::Dim;
 use rtc_compiler::plan::Plan;
 
@@ -32,7 +32,9 @@ pub(super) fn values(plan: &Plan, target: KernelTarget) -> Vec<bool> {
     let exact = exact.chain(read);
     let exact: BTreeSet<Value> = exact.chain(plan.regions[MAIN.index()].yields.iter().copied()).collect();
     for node in nodes {
-        for value in node.results.iter().take(node.op.def().narrow) {
+        // What a weight has for a step is a part of it.
+        let part = node.op == Op::Embed && plan.graph.ty(node.operands[0]).dims().is_empty();
+        for value in node.results.iter().take(if part { 0 } else { node.op.def().narrow }) {
             let ty = plan.graph.ty(*value);
             let wide = ty.dims().last().and_then(Dim::fixed).is_some_and(|width| width >= WIDE);
             narrow[value.index()] = ty.is_real() && wide && !exact.contains(value);

@@ -1,6 +1,6 @@
 //! Scans on a device: kernels from parameters, convolutions as recurrences, and the way back.
 
-use rtc_compiler::ir::attribute::{self, Discretisation, Side};
+use rtc_compiler::ir::attribute::{self, Discretisation, ScanKernel, Side};
 use rtc_compiler::ir::ops::Op;
 
 use super::active_rows::Ragged;
@@ -24,10 +24,10 @@ struct DeviceScan {
 
 impl<T: Element> DeviceExecutor<T> {
     fn describe_scan(&mut self, c: &DeviceNodeContext<'_>) -> DeviceScan {
-        let s4d = matches!(c.node.op, Op::S4d | Op::S4dGrad);
+        let s4d = c.get(attribute::KERNEL) == ScanKernel::S4d;
         let channels = c.last(0);
         // The second parameter of either has a number per channel and mode.
-        let modes = self.real(c.operand(2)).len() / channels.max(1);
+        let modes = self.real(c.operand(parameters(c).start + 1)).len() / channels.max(1);
         let kernel = self.pool.take::<f64>(4 * channels * modes);
         let mut args: Vec<_> = parameters(c).map(|n| self.real(c.operand(n)).arg()).collect();
         args.push(kernel.arg());
@@ -56,17 +56,16 @@ impl<T: Element> DeviceExecutor<T> {
         self.pool.launch(kernel, grid, &[arrays, &sizes].concat());
     }
 
-    /// `s4d` and `ema`.
     pub(super) fn scan(&mut self, c: &DeviceNodeContext<'_>) {
         let (s, y) = (self.describe_scan(c), self.fresh(c, 0));
         self.run_scan(&s, &self.real(c.operand(0)), &y, s.right);
         self.put(c, 0, y);
     }
 
-    /// `s4d_grad` and `ema_grad`: gradients of all operands but the last, which is the upstream gradient.
+    /// Gradients of all operands but the second, which is the upstream gradient.
     pub(super) fn scan_grad(&mut self, c: &DeviceNodeContext<'_>) {
         let s = self.describe_scan(c);
-        let (x, dy) = (self.real(c.operand(0)), self.real(c.operand(c.node.operands.len() - 1)));
+        let (x, dy) = (self.real(c.operand(0)), self.real(c.operand(1)));
         let dx = self.fresh(c, 0);
         self.run_scan(&s, &dy, &dx, !s.right);
         let numbers = 4 * s.channels * s.modes;
@@ -74,11 +73,11 @@ impl<T: Element> DeviceExecutor<T> {
         self.start_scan("scan_grad", &s, &[x.arg(), dy.arg(), s.kernel.arg(), by_row.arg()], s.right);
         let d = self.pool.take::<f64>(numbers);
         self.pool.each("scan_rows", numbers, &[by_row.arg(), d.arg(), whole(s.rows), whole(numbers)]);
-        let grads: Vec<DeviceArray> = parameters(c).map(|n| self.fresh(c, n)).collect();
+        let grads: Vec<DeviceArray> = (1..c.node.results.len()).map(|n| self.fresh(c, n)).collect();
         let mut args: Vec<_> = parameters(c).map(|n| self.real(c.operand(n)).arg()).collect();
         args.push(d.arg());
         args.extend(grads.iter().map(DeviceArray::arg));
-        let s4d = c.node.op == Op::S4dGrad;
+        let s4d = c.get(attribute::KERNEL) == ScanKernel::S4d;
         let count = if s4d { s.channels } else { s.channels * s.modes };
         args.extend(rule(c));
         args.extend([int(s.modes), whole(count)]);
@@ -91,13 +90,12 @@ impl<T: Element> DeviceExecutor<T> {
 
 /// What the kernels of S4D alone are told: whether the input is held between two positions.
 fn rule(c: &DeviceNodeContext<'_>) -> Option<KernelArgument> {
-    matches!(c.node.op, Op::S4d | Op::S4dGrad).then(|| flag(c.get(attribute::DISCRETISATION) == Discretisation::Held))
+    (c.get(attribute::KERNEL) == ScanKernel::S4d)
+        .then(|| flag(c.get(attribute::DISCRETISATION) == Discretisation::Held))
 }
 
-/// Which operands are parameters.
+/// Which operands are parameters: those behind the rows, and behind the upstream gradient.
 fn parameters(c: &DeviceNodeContext<'_>) -> std::ops::Range<usize> {
-    match c.node.op {
-        Op::S4d | Op::S4dGrad => 1..6,
-        _ => 1..5,
-    }
+    let first = if c.node.op == Op::ScanGrad { 2 } else { 1 };
+    first..c.node.operands.len()
 }

@@ -47,6 +47,11 @@ impl<'a> NodeContext<'a> {
         self.ty(self.operand(n)).dims().iter().skip(2).filter_map(Dim::fixed).product()
     }
 
+    /// Whether operand `n` has one logit for every label, which the operand behind it has.
+    pub fn is_binary(&self, n: usize) -> bool {
+        shape::single_logits(self.ty(self.operand(n)), self.ty(self.operand(n + 1)))
+    }
+
     /// The sizes of a product of matrices: rows, what the sums go over, columns.
     pub fn matrices(&self) -> [usize; 3] {
         let [a, b] = [0, 1].map(|n| self.ty(self.operand(n)));

@@ -19,7 +19,6 @@ use super::Real;
 use super::parallel::{DisjointSlice, LANES, each, vectorised};
 use super::pointwise::tanh_of;
 use super::tile::{LeftOperand, RightOperand, product};
-pub(super) use dense::{cut, softmax, softmax_grad};
 pub use relative::Relative;
 use rtc_base::rng::Key;
 

@@ -45,7 +45,6 @@ mod math;
 pub mod matrix;
 pub mod muon;
 pub mod norm;
-pub mod offset_attention;
 pub mod optimiser;
 pub mod ordered_memory;
 mod pairs;

@@ -1,14 +1,8 @@
-//! Slots: several vectors for every row, as the memory of ordered memory (Shen et al. 2019, arXiv:1910.13466) or the streams of a model.
+//! Slots: several vectors for every row, as the memory of ordered memory.
+//!
+//! Source: Shen et al. 2019 (ordered memory), arXiv:1910.13466.
 
 use super::Real;
-
-/// `y[rows, count, d]` = each row of `x[rows, d]`, `count` times.
-pub fn repeat<T: Real>(x: &[T], count: usize, d: usize, y: &mut [T]) {
-    debug_assert_eq!(y.len(), x.len() * count);
-    for (y, x) in y.chunks_exact_mut(count * d).zip(x.chunks_exact(d)) {
-        y.chunks_exact_mut(d).for_each(|y| y.copy_from_slice(x));
-    }
-}
 
 /// `y[rows, d]` = slot number `slot` of each row of `x[rows, slots, d]`; 0 where there is none.
 pub fn slot_get<T: Real>(x: &[T], slot: usize, slots: usize, d: usize, y: &mut [T]) {

@@ -37,19 +37,19 @@ fn scaled_sum<T: Real>(x: &[T], offsets: &[usize], d: usize, factor: impl Fn(usi
     });
 }
 
-/// `dx = dy[row] / length` at every position: the gradient of [`mean`].
-pub fn mean_grad<T: Real>(dy: &[T], offsets: &[usize], d: usize, dx: &mut [T]) {
-    debug_assert_eq!(dy.len(), (offsets.len() - 1) * d);
-    let out = DisjointSlice::new(dx);
+/// `y[t] = x[row] / length` at every position: the gradient of [`mean`].
+pub fn share_rows<T: Real>(x: &[T], offsets: &[usize], d: usize, y: &mut [T]) {
+    debug_assert_eq!(x.len(), (offsets.len() - 1) * d);
+    let out = DisjointSlice::new(y);
     each_row(offsets, d, |row, positions| {
         let share = T::from_f64(1.0 / positions.len().max(1) as f64);
         // SAFETY: rows are disjoint.
-        let dx = unsafe { out.part(positions.start * d..positions.end * d) };
-        let dy = &dy[row * d..(row + 1) * d];
+        let y = unsafe { out.part(positions.start * d..positions.end * d) };
+        let x = &x[row * d..(row + 1) * d];
         vectorised!({
-            for dx in dx.chunks_exact_mut(d) {
-                for (dx, &dy) in dx.iter_mut().zip(dy) {
-                    *dx = share * dy;
+            for y in y.chunks_exact_mut(d) {
+                for (y, &x) in y.iter_mut().zip(x) {
+                    *y = share * x;
                 }
             }
         });

@@ -145,8 +145,7 @@ impl<T: TensorNumber> TensorExecutor<T> {
             Op::FrameGrad => StepOutcome::Reals(this.frame_grad(c)?),
             Op::Sum => this.pooled(c, false)?.into(),
             Op::Mean => this.pooled(c, true)?.into(),
-            Op::BroadcastRows => this.broadcast_rows(c, false)?.into(),
-            Op::MeanGrad => this.broadcast_rows(c, true)?.into(),
+            Op::BroadcastRows => this.broadcast_rows(c)?.into(),
             Op::Position => this.position(c)?.into(),
             Op::PositionGrad => this.position_grad(c)?.into(),
             Op::Shift => this.shift(c)?.into(),
@@ -158,8 +157,6 @@ impl<T: TensorNumber> TensorExecutor<T> {
             Op::MulUnit => this.mul_unit(c, 0, 1)?.into(),
             Op::AddScaled => (real(0) + this.mul_unit(c, 1, 2)?)?.into(),
             Op::DotUnit => this.dot_unit(c)?.into(),
-            Op::StepSlice => this.step_slice(c)?.into(),
-            Op::StepSliceGrad => this.step_slice_grad(c)?.into(),
             Op::LinearGradWeight => this.linear_grad_weight(c)?.into(),
             Op::Matmul => {
                 let [rows, inner, columns] = c.matrices();
@@ -225,22 +222,20 @@ impl<T: TensorNumber> TensorExecutor<T> {
             Op::True | Op::And | Op::Any | Op::LongerThanOne | Op::HaltTest => StepOutcome::ByHost,
             Op::Select | Op::Top | Op::TopKeys => StepOutcome::ByHost,
             Op::CrossEntropyEach | Op::CrossEntropyEachGrad | Op::Right => StepOutcome::ByHost,
-            Op::BinaryCrossEntropyEach | Op::BinaryCrossEntropyEachGrad => StepOutcome::ByHost,
             Op::Positions | Op::Sinusoid | Op::SinusoidGrad | Op::PadRagged | Op::PadRaggedGrad => StepOutcome::ByHost,
             Op::Transpose | Op::TransposeBack | Op::Pair | Op::PairGrad => StepOutcome::ByHost,
-            Op::Repeat | Op::SlotGet | Op::SlotSet => StepOutcome::ByHost,
+            Op::SlotGet | Op::SlotSet => StepOutcome::ByHost,
             Op::Max | Op::MaxGrad | Op::Softmax | Op::SoftmaxGrad => StepOutcome::ByHost,
-            Op::RunningSum | Op::S4d | Op::S4dGrad | Op::Ema | Op::EmaGrad => StepOutcome::ByHost,
-            Op::OffsetAttention | Op::OffsetAttentionGrad => StepOutcome::ByHost,
+            Op::RunningSum | Op::Scan | Op::ScanGrad => StepOutcome::ByHost,
             Op::GeometricAttention | Op::GeometricAttentionGrad => StepOutcome::ByHost,
             Op::Neighbours | Op::NeighboursGrad => StepOutcome::ByHost,
             Op::ReduceMaxGrad | Op::Normal | Op::Uniform => StepOutcome::ByHost,
         })
     }
 
-    /// Whether every label has a logit; the processor refuses others.
+    /// Whether every label has a logit of its own; the processor refuses others, and takes single logits.
     fn knows_labels(&self, c: &NodeContext<'_>, logits: usize) -> bool {
-        known_labels(self.index(c.operand(logits + 1)), c.last(logits)).is_ok()
+        !c.is_binary(logits) && known_labels(self.index(c.operand(logits + 1)), c.last(logits)).is_ok()
     }
 
     fn filled(&self, x: f64, len: usize) -> Candle<Tensor> {

@@ -24,12 +24,13 @@ impl<T: TensorNumber> TensorExecutor<T> {
     /// The vectors of ids.
     pub(crate) fn embed(&self, c: &NodeContext<'_>) -> Candle<Tensor> {
         let places = self.indices(self.index(c.operand(0)))?;
-        self.selected(&self.real(c.operand(1)), &places, c.last(1))
+        self.selected(&self.real(c.operand(1)), &places, c.width(1))
     }
 
     pub(crate) fn embed_grad(&self, c: &NodeContext<'_>) -> Candle<Tensor> {
         let table = self.flat_zeros(c.view.extent(c.ty(c.node.results[0])))?;
-        self.added(&table, &self.indices(self.index(c.operand(0)))?, &self.real(c.operand(1)), c.last(1))
+        let width = c.width(2);
+        self.added(&table, &self.indices(self.index(c.operand(0)))?, &self.real(c.operand(1)), width)
     }
 
     /// Sums over the positions of rows, or means.
@@ -48,12 +49,12 @@ impl<T: TensorNumber> TensorExecutor<T> {
         self.as_units(x, width)?.broadcast_mul(&shares)?.flatten_all()
     }
 
-    /// The numbers of rows at all their positions, which are those of operand 1; over their number for the gradient of a mean.
-    pub(crate) fn broadcast_rows(&self, c: &NodeContext<'_>, mean: bool) -> Candle<Tensor> {
+    /// The numbers of rows at all their positions, which are those of operand 1, or equal parts of them.
+    pub(crate) fn broadcast_rows(&self, c: &NodeContext<'_>) -> Candle<Tensor> {
         let axis = c.axis(1);
         let width = c.view.extent(c.ty(c.operand(0))) / c.view.rows();
         let x = self.real(c.operand(0));
-        let x = if mean { self.shared_out(&x, &axis, width)? } else { x };
+        let x = if c.get(attribute::SHARED) { self.shared_out(&x, &axis, width)? } else { x };
         self.selected(&x, &self.indices(&row_of(&axis))?, width)
     }
 
@@ -195,18 +196,6 @@ impl<T: TensorNumber> TensorExecutor<T> {
         // Unknown is NaN, which is neither 0 nor 1.
         let (zeros, ones) = (flags.zeros_like()?, flags.ones_like()?);
         flags.eq(&ones)?.where_cond(yes, &flags.eq(&zeros)?.where_cond(no, &flags)?)
-    }
-
-    /// The matrix of the step that operand `step` counts.
-    pub(crate) fn step_slice(&self, c: &NodeContext<'_>) -> Candle<Tensor> {
-        let (step, len) = (self.index(c.operand(1))[0] as usize, c.view.extent(c.ty(c.node.results[0])));
-        self.real(c.operand(0)).narrow(0, step * len, len)
-    }
-
-    pub(crate) fn step_slice_grad(&self, c: &NodeContext<'_>) -> Candle<Tensor> {
-        let (step, dy) = (self.index(c.operand(0))[0] as usize, self.real(c.operand(1)));
-        let (len, all) = (dy.elem_count(), c.view.extent(c.ty(c.node.results[0])));
-        dy.pad_with_zeros(0, step * len, all - (step + 1) * len)
     }
 }
 

@@ -24,6 +24,26 @@ model packed {
     readout each
 }";
 
+/// Values that are wider than keys, as MEGA has them, and narrower ones.
+const WIDTHS: &str = "
+use \"lib/masks.rt\"
+model widths {
+    embed { width: 8 }
+    query = linear(state) { to: 4 }
+    key = linear(state) { to: 2 }
+    value = linear(state) { to: 5 }
+    wide = dot_product_attention(query, key, value) { heads: 2, key_heads: 1, mask: j <= i, bias: offsets(5) }
+    output = linear(wide)
+    state = state + output
+    query = linear(state)
+    key = linear(state)
+    value = linear(state) { to: 6 }
+    narrow = dot_product_attention(query, key, value) { heads: 2, mask: j <= i, position: rope }
+    output = linear(narrow)
+    state = state + output
+    readout each
+}";
+
 /// The specs, with rows that are longer than their windows, and further edits.
 const SPECS: &[(&str, &str, &[usize], &[&str])] = &[
     ("fox.rt", "fox", &[23, 1, 40], &[]),
@@ -96,4 +116,6 @@ fn masks_and_biases_of_pairs_are_those_of_pytorch() {
     let mut rows = labelled_tokens(batch(&[40, 3, 22], VOCAB as u64, 2, 60), 2, 9);
     rows.given = vec![documents(&rows)];
     compare("packed", &models::parse(PACKED), &rows, &mut python);
+    let rows = labelled_tokens(batch(&[13, 1, 7], VOCAB as u64, 2, 61), 2, 9);
+    compare("widths", &models::parse(WIDTHS), &rows, &mut python);
 }

@@ -3,6 +3,7 @@
 pub(super) mod score;
 mod stop;
 mod talking;
+mod widths;
 
 use super::{Feature, Lowering, Site, Slot};
 use crate::diag::{Diagnostic, Kind, Problems};
@@ -20,6 +21,7 @@ use crate::spec::Block;
 use score::{BIAS, BIAS_INIT, SCORE, SCORE_INIT};
 use stop::{STOP, STOP_GIVEN};
 use talking::TALKING;
+use widths::HeadWidths;
 
 /// The keyword and its variants.
 pub(super) fn slot() -> Slot {
@@ -355,6 +357,13 @@ fn mixed(
     if let (Some(kind), Some([key, _])) = (kinds.get(1), &mut stopped) {
         *key = turned(l, block, *key, *kind, key_heads)?;
     }
+    let widths = HeadWidths::of(l, &operands, heads, key_heads)?;
+    for (n, x) in operands.iter_mut().enumerate() {
+        *x = widths.padded(l, *x, if n == 0 { heads } else { key_heads })?;
+    }
+    for x in stopped.iter_mut().flatten() {
+        *x = widths.padded(l, *x, key_heads)?;
+    }
     let mut values = Readings::default();
     let rule = block.expr("mask").map(|mask| values.numbered(l, mask)).transpose()?;
     let score = values.numbered(l, &score::expr(block))?;
@@ -368,7 +377,7 @@ fn mixed(
     let mut attrs = Attrs::of(attribute::HEADS, heads)
         .with(attribute::MASK, mask)
         .with_some(attribute::KEY_HEADS, Some(key_heads).filter(|n| *n != heads))
-        .with_some(attribute::SCALE, block.float("scale"));
+        .with_some(attribute::SCALE, block.float("scale").or_else(|| widths.scale()));
     let relative = match block.word("position") {
         Some("relative_xl") => Some(relative(l, block, width)?),
         _ => None,
@@ -398,7 +407,8 @@ fn mixed(
         attrs.set(attribute::STOP, &Attr::from(&rule));
         operands.extend(stopped);
     }
-    l.one(Op::Attention, &operands, attrs)
+    let attended = l.one(Op::Attention, &operands, attrs)?;
+    widths.cut(l, attended, heads)
 }
 
 /// The values that mask, score and `stop` of an attention read: operands, which expressions call by their numbers.

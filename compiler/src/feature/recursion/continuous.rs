@@ -48,13 +48,14 @@ fn lower(l: &mut Lower<'_>, block: &Block, place: &LayerInputs) -> Result<Value,
     let all = l.full(elements, 1.0, 2)?;
     let attrs = Attrs::of(attribute::BOUND, StepBound::Rule(&most()));
     let counter = (Type::Tensor(Elem::Index, vec![]), "step");
-    let out = repeated(l, (Op::Recur, attrs), &[(elements, "h"), (all, "e")], &[], &[counter], |l, carried, step_number| {
-        let (h, e) = (carried[0], carried[1]);
-        let unmerged = define::apply(l, "unmerged", block, &[e])?;
-        let go = l.one(Op::HaltTest, &[unmerged, step_number[0]], Attrs::of(attribute::THRESHOLD, 0.5))?;
-        let [h, e] = step(l, block, h, e)?;
-        Ok(vec![h, e, go])
-    })?;
+    let out =
+        repeated(l, (Op::Recur, attrs), &[(elements, "h"), (all, "e")], &[], &[counter], |l, carried, step_number| {
+            let (h, e) = (carried[0], carried[1]);
+            let unmerged = define::apply(l, "unmerged", block, &[e])?;
+            let go = l.one(Op::HaltTest, &[unmerged, step_number[0]], Attrs::of(attribute::THRESHOLD, 0.5))?;
+            let [h, e] = step(l, block, h, e)?;
+            Ok(vec![h, e, go])
+        })?;
     // The last position is END.
     l.one(Op::Position, &[out[0]], Attrs::of(attribute::AT, At::BeforeLast))
 }

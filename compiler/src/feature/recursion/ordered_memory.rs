@@ -55,8 +55,9 @@ fn lower(l: &mut Lower<'_>, block: &Block, place: &LayerInputs) -> Result<Value,
     let x = l.scoped(&cell.variant, |l| l.norm(x, "norm"))?;
     let query = l.scoped("query", |l| define::apply(l, "normed_linear", block, &[x]))?;
     let slots: usize = need(block.int("slots"), block, "slots")?;
-    let nothing = empty(l, x)?;
-    let nothing = l.one(Op::Repeat, &[nothing], Attrs::of(attribute::COUNT, slots))?;
+    let row = empty(l, x)?;
+    let attrs = Attrs::of(attribute::VALUE, 0.0).with(attribute::RANK, 2_usize).with(attribute::COUNT, slots);
+    let nothing = l.one(Op::Full, &[row], attrs)?;
     // No step went before the first one.
     let before = l.full(nothing, -1.0, 2)?;
     let starts = [(nothing, "memory"), (nothing, "candidates"), (before, "p")];

@@ -262,9 +262,7 @@ impl GraphChecker<'_> {
 pub fn uncounted<'g>(graph: &'g Graph, region: RegionId, (over, axis): (&str, &str)) -> Option<&'g Node> {
     let is = |v: &Value, name: &str| graph.ty(*v).ragged().is_some_and(|own| unframed(own).0 == name);
     let counts = |node: &Node| match (node.op, &node.operands[..]) {
-        (Op::AddPosition | Op::OffsetAttention | Op::TopKeys | Op::Frame, operands) => {
-            operands.iter().any(|v| is(v, axis))
-        }
+        (Op::AddPosition | Op::TopKeys | Op::Frame, operands) => operands.iter().any(|v| is(v, axis)),
         (Op::Attention, [queries, keys, ..]) if is(queries, axis) || is(keys, axis) => {
             let mask = node.get(attribute::MASK);
             let known = is(queries, axis) && (is(keys, axis) || graph.ty(*keys).ragged() == Some(over));

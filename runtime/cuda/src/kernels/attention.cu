@@ -18,36 +18,3 @@ KERNEL(distance_waves)(const real *codes, real *y, int last, int channels, whole
     real wave = codes[(distance < 0 ? -distance : distance) * channels + c];
     y[i] = distance < 0 && c < (channels + 1) / 2 ? -wave : wave;
 }
-
-// The gradient of the number per distance of `offset_attention`, row by row: a warp adds up one distance of one row. The distances
-// of a row of n positions are 1 - n to n - 1, at 2 offset on.
-TEAM(attention_grad_distances)(ATTEND, const real *dy, const real *stats, real *sums) {
-    GIVEN
-    Head h = head_of(a, blockIdx.x);
-    int warp = threadIdx.x / WARP, lane = threadIdx.x % WARP;
-    whole n = blockIdx.y * (whole)(blockDim.x / WARP) + warp;
-    if (n >= 2 * h.queries - 1) return;
-    whole distance = n + 1 - h.queries;
-    real sum = 0;
-    for (whole i = lane; i < h.queries; i += WARP) {
-        whole j = i + distance;
-        if (j < 0 || j >= h.keys) continue;
-        sum += slopes_at<false>(a, Plain(), h, i, j, 0, dy, stats).d_score;
-    }
-    sum = warp_sum(sum);
-    if (lane == 0) sums[2 * h.q_start + n] = sum;
-}
-KERNEL(attention_distances)(const real *sums, const u32 *offsets, real *d_bias, int reach, whole rows, int add) {
-    EACH(place, 2 * reach - 1)
-    whole most = reach - 1;
-    real total = add ? d_bias[place] : (real)0;
-    for (whole row = 0; row < rows; row++) {
-        whole length = offsets[row + 1] - offsets[row];
-        for (whole n = 0; n < 2 * length - 1; n++) {
-            whole distance = n + 1 - length;
-            whole at = most + (distance > most ? most : distance < -most ? -most : distance);
-            if (at == place) total += sums[2 * (whole)offsets[row] + n];
-        }
-    }
-    d_bias[place] = total;
-}

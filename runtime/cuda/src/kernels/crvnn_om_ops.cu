@@ -82,11 +82,6 @@ TEAM(neighbours_grad)(const real *x, const real *e, const real *dy, const u32 *r
     if (lane == 0 && channel == 0) de[t] = change;
 }
 
-// Every row `count` times, as slots of its own.
-KERNEL(repeat_slots)(const real *x, real *y, int count, whole d, whole n) {
-    EACH(i, n)
-    y[i] = x[i / (count * (u32)d) * d + i % (u32)d];
-}
 // One slot of every row; 0 where there is none.
 KERNEL(pick_slot)(const real *x, real *y, whole slot, int slots, whole d, whole n) {
     EACH(i, n)

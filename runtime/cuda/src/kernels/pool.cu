@@ -9,12 +9,12 @@ KERNEL(pool)(const real *x, real *y, const u32 *offsets, int d, int mean, whole 
     whole count = end > first ? end - first : 1;
     y[i] = mean ? sum * (real)(1.0 / (double)count) : sum;
 }
-// The row's value at every position, divided by their number where `mean` is set.
-KERNEL(broadcast_rows)(const real *x, real *y, const u32 *row_of, const u32 *offsets, int d, int mean, whole n) {
+// The row's value at every position, or an equal part of it.
+KERNEL(broadcast_rows)(const real *x, real *y, const u32 *row_of, const u32 *offsets, int d, int shared, whole n) {
     EACH(i, n)
     whole row = row_of[i / d];
     real value = x[row * d + i % d];
-    y[i] = mean ? (real)(1.0 / (double)(offsets[row + 1] - offsets[row])) * value : value;
+    y[i] = shared ? (real)(1.0 / (double)(offsets[row + 1] - offsets[row])) * value : value;
 }
 // Sums of every row up to each position, from its first one on or from its last one back; a thread per row and channel.
 KERNEL(running_sum)(const real *x, real *y, const u32 *offsets, int d, int back, whole n) {

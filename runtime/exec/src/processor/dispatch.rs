@@ -20,8 +20,7 @@ use crate::rows::BatchView;
 use crate::settings::ExecutionFault;
 use crate::storage::{Buffer, Element, List};
 use rtc_kernel::{
-    Precision, Write, channels, elementwise, embedding, linear, loss, matrix, ordered_memory, pool,
-    position, product, softmax,
+    Precision, Write, channels, elementwise, embedding, linear, loss, matrix, pool, position, product, softmax,
     top::{self, Over},
     truth, unit,
 };
@@ -51,7 +50,7 @@ impl<T: Element> Executor<T> {
             }
 
             Op::Embed => self.produce(&c, |e, c, y| {
-                let width = c.last(1);
+                let width = c.width(1);
                 embedding::gather(e.memory.real(c.operand(1)), e.memory.index(c.operand(0)), width, y);
             }),
             Op::AddPosition => self.add_position(&c)?,
@@ -107,7 +106,8 @@ impl<T: Element> Executor<T> {
             Op::Sum => self.pooled(&c, |x, offsets, d, y| pool::sum(x, offsets, d, y)),
             Op::BroadcastRows => {
                 let (axis, width) = (c.axis(1), c.width(0));
-                self.produce(&c, |e, c, y| pool::broadcast_rows(e.memory.real(c.operand(0)), &axis.offsets, width, y));
+                let kernel = if c.get(attribute::SHARED) { pool::share_rows } else { pool::broadcast_rows };
+                self.produce(&c, |e, c, y| kernel(e.memory.real(c.operand(0)), &axis.offsets, width, y));
             }
             Op::RunningSum => {
                 self.pooled(&c, |x, offsets, d, y| pool::running_sum(x, offsets, d, c.get(attribute::SIDE), y));
@@ -176,28 +176,17 @@ impl<T: Element> Executor<T> {
                 self.attention(&c)?;
                 self.record_attention(&c)?;
             }
-            Op::OffsetAttention => self.offset_attention(&c),
             Op::GeometricAttention => self.geometric_attention(&c),
             Op::TopKeys => self.top_keys(&c),
-            Op::S4d | Op::Ema => self.scan(&c),
+            Op::Scan => self.scan(&c),
             Op::Neighbours => self.neighbours(&c),
             Op::Matmul => self.produce(&c, |e, c, y| {
                 let transposed = c.node.find(attribute::TRANSPOSED);
                 let [a, b] = [0, 1].map(|n| e.memory.real(c.operand(n)));
                 matrix::multiply(a, b, transposed, c.matrices(), y);
             }),
-            Op::Repeat => self.produce(&c, |e, c, y| {
-                ordered_memory::repeat(e.memory.real(c.operand(0)), c.get(attribute::COUNT), c.width(0), y);
-            }),
             Op::SlotGet => self.slot_get(&c),
             Op::SlotSet => self.put_slot(&c),
-            Op::StepSlice => {
-                let step = self.memory.index(c.operand(1))[0] as usize;
-                self.produce(&c, |e, c, y| {
-                    let w = e.memory.real(c.operand(0));
-                    y.copy_from_slice(&w[step * y.len()..(step + 1) * y.len()]);
-                });
-            }
 
             Op::HaltTest => self.halt_test(&c),
             Op::And => {
@@ -218,13 +207,13 @@ impl<T: Element> Executor<T> {
                 self.put_truth(&c, longer);
             }
 
+            Op::CrossEntropyEach if c.is_binary(0) => self.of_labels(&c, loss::binary_cross_entropy_each),
             Op::CrossEntropyEach => {
                 self.check_labels(&c, 0)?;
                 self.of_labels(&c, |logits, labels, y| {
                     loss::cross_entropy_each(c.get(attribute::PROBABILITIES), logits, labels, y);
                 });
             }
-            Op::BinaryCrossEntropyEach => self.of_labels(&c, loss::binary_cross_entropy_each),
             Op::Right => self.of_labels(&c, loss::right),
             Op::Average => self.produce(&c, |e, c, y| {
                 let weights = c.node.operands.get(1).map(|weights| e.memory.real(*weights));
@@ -243,22 +232,14 @@ impl<T: Element> Executor<T> {
                 });
             }
             Op::AttentionGrad => self.attention_grad(&c)?,
-            Op::OffsetAttentionGrad => self.offset_attention_grad(&c),
             Op::GeometricAttentionGrad => self.geometric_attention_grad(&c),
-            Op::S4dGrad | Op::EmaGrad => self.scan_grad(&c),
+            Op::ScanGrad => self.scan_grad(&c),
             Op::NeighboursGrad => self.neighbours_grad(&c),
             Op::EmbedGrad => self.reduce(&c, |e, c, y, write| {
                 if write == Write::Replace {
                     y.fill(T::ZERO);
                 }
-                embedding::scatter_add(e.real(c.operand(1)), e.index(c.operand(0)), c.last(1), y);
-            }),
-            Op::StepSliceGrad => self.reduce(&c, |e, c, y, write| {
-                if write == Write::Replace {
-                    y.fill(T::ZERO);
-                }
-                let (dy, step) = (e.real(c.operand(1)), e.index(c.operand(0))[0] as usize);
-                elementwise::add_assign(&mut y[step * dy.len()..(step + 1) * dy.len()], dy);
+                embedding::scatter_add(e.real(c.operand(1)), e.index(c.operand(0)), c.width(2), y);
             }),
             Op::AddPositionGrad => self.reduce(&c, |e, c, y, write| {
                 if write == Write::Replace {
@@ -272,7 +253,6 @@ impl<T: Element> Executor<T> {
                 let (dy, n) = (e.real(c.operand(0)), y.len());
                 linear::column_sum(dy, y, dy.len() / n, n, write);
             }),
-            Op::MeanGrad => self.pooled_grad(&c, |_, dy, offsets, d, dx| pool::mean_grad(dy, offsets, d, dx)),
             Op::PositionGrad => {
                 self.pooled_grad(&c, |_, dy, offsets, d, dx| {
                     pool::take_position_grad(dy, offsets, d, c.get(attribute::AT), dx)
@@ -286,13 +266,15 @@ impl<T: Element> Executor<T> {
             Op::PairGrad => self.produce(&c, |e, c, y| {
                 channels::pair_grad(e.memory.real(c.operand(1)), e.memory.real(c.operand(0)), c.last(1), y);
             }),
+            Op::CrossEntropyEachGrad if c.is_binary(1) => {
+                self.of_labels_grad(&c, loss::binary_cross_entropy_each_grad);
+            }
             Op::CrossEntropyEachGrad => {
                 self.check_labels(&c, 1)?;
                 self.of_labels_grad(&c, |logits, labels, dy, y| {
                     loss::cross_entropy_each_grad(c.get(attribute::PROBABILITIES), logits, labels, dy, y);
                 });
             }
-            Op::BinaryCrossEntropyEachGrad => self.of_labels_grad(&c, loss::binary_cross_entropy_each_grad),
             Op::AverageGrad => self.produce(&c, |e, c, y| {
                 let weights = c.node.operands.get(2).map(|weights| e.memory.real(*weights));
                 loss::weighted_mean_grad(weights, e.memory.real(c.operand(0))[0].to_f64(), y);

@@ -1,14 +1,12 @@
-//! Ops that work along whole rows: scans, attention with a number per distance, and geometric attention.
+//! Ops that work along whole rows: scans, the choice of keys, and geometric attention.
 
-use rtc_compiler::ir::attribute::{self, Mask, Sight};
-use rtc_compiler::ir::ops::Op;
+use rtc_compiler::ir::attribute::{self, Mask, ScanKernel};
 
 use crate::node_context::NodeContext;
 use crate::processor::Executor;
 use crate::processor::incremental::NodeCache;
 use crate::storage::Element;
 use rtc_kernel::geometric_attention::GeometricAttention;
-use rtc_kernel::offset_attention::{OffsetAttention, OffsetCache, partial_len};
 use rtc_kernel::scan::ema::{EmaGrad, EmaParameters};
 use rtc_kernel::scan::s4d::{S4d, S4dGrad};
 use rtc_kernel::scan::state::ScanState;
@@ -22,86 +20,60 @@ fn how(c: &NodeContext<'_>) -> Scan {
 impl<T: Element> Executor<T> {
     fn s4d_parameters(&self, c: &NodeContext<'_>) -> S4d<'_, T> {
         let rule = c.get(attribute::DISCRETISATION);
-        let [log_dt, log_decay, frequency, b, c] = [1, 2, 3, 4, 5].map(|n| self.memory.real(c.operand(n)));
+        let [log_dt, log_decay, frequency, b, c] = self.scan_parameters(c);
         S4d { rule, log_dt, log_decay, frequency, b, c }
     }
 
     fn ema_parameters(&self, c: &NodeContext<'_>) -> EmaParameters<'_, T> {
-        let [delta, alpha, beta, gamma] = [1, 2, 3, 4].map(|n| self.memory.real(c.operand(n)));
+        let [delta, alpha, beta, gamma] = self.scan_parameters(c);
         EmaParameters { channels: c.last(0), delta, alpha, beta, gamma }
     }
 
-    /// `s4d` and `ema`.
+    /// The parameters of a scan, which stand last.
+    fn scan_parameters<const N: usize>(&self, c: &NodeContext<'_>) -> [&[T]; N] {
+        let first = c.node.operands.len() - N;
+        std::array::from_fn(|n| self.memory.real(c.operand(first + n)))
+    }
+
     pub(super) fn scan(&mut self, c: &NodeContext<'_>) {
         let axis = c.axis(0);
         self.produce(c, |e, c, y| {
             let x = e.memory.real(c.operand(0));
-            match c.node.op {
-                Op::S4d => scan(&e.s4d_parameters(c), how(c), x, &axis.offsets, y),
-                _ => scan(&e.ema_parameters(c), how(c), x, &axis.offsets, y),
+            match c.get(attribute::KERNEL) {
+                ScanKernel::S4d => scan(&e.s4d_parameters(c), how(c), x, &axis.offsets, y),
+                ScanKernel::Ema => scan(&e.ema_parameters(c), how(c), x, &axis.offsets, y),
             }
         });
     }
 
-    /// `s4d` and `ema` over new positions, from where those before them left the scan.
+    /// `scan` over new positions, from where those before them left the scan.
     pub(super) fn extend_scan(&mut self, c: &NodeContext<'_>) {
         let mut state = match self.kept(c.step.node) {
             Some(NodeCache::Scan(state)) => state,
-            _ if c.node.op == Op::S4d => ScanState::new(&self.s4d_parameters(c), how(c)),
-            _ => ScanState::new(&self.ema_parameters(c), how(c)),
+            _ => match c.get(attribute::KERNEL) {
+                ScanKernel::S4d => ScanState::new(&self.s4d_parameters(c), how(c)),
+                ScanKernel::Ema => ScanState::new(&self.ema_parameters(c), how(c)),
+            },
         };
         self.produce(c, |e, c, y| state.extend(e.memory.real(c.operand(0)), y));
         self.keep(c.step.node, NodeCache::Scan(state));
     }
 
-    /// `offset_attention` of new positions, which see those before them.
-    pub(super) fn extend_offset_attention(&mut self, c: &NodeContext<'_>) {
-        let mut cache = match self.kept(c.step.node) {
-            Some(NodeCache::Offsets(cache)) => cache,
-            _ => OffsetCache::new(c.last(0), c.last(2)),
-        };
-        self.produce(c, |e, c, y| cache.extend([0, 1, 2, 3].map(|n| e.memory.real(c.operand(n))), y));
-        self.keep(c.step.node, NodeCache::Offsets(cache));
-    }
-
-    /// The input of a scan, and the gradient of its result.
-    fn scanned(&self, c: &NodeContext<'_>) -> [&[T]; 2] {
-        [0, c.node.operands.len() - 1].map(|n| self.memory.real(c.operand(n)))
-    }
-
-    /// `s4d_grad` and `ema_grad`: x, the parameters, and the upstream gradient come in, gradients of all but the last go out.
+    /// x, the upstream gradient and the parameters come in, gradients of all but the upstream one go out.
     pub(super) fn scan_grad(&mut self, c: &NodeContext<'_>) {
         let axis = c.axis(0);
-        if c.node.op == Op::S4dGrad {
-            self.produce_all(c, |e, [dx, log_dt, log_decay, frequency, b, read]| {
+        match c.get(attribute::KERNEL) {
+            ScanKernel::S4d => self.produce_all(c, |e, [dx, log_dt, log_decay, frequency, b, read]| {
                 let family = S4dGrad::new(e.s4d_parameters(c), [log_dt, log_decay, frequency, b, read]);
-                let [x, dy] = e.scanned(c);
+                let [x, dy] = [0, 1].map(|n| e.memory.real(c.operand(n)));
                 scan_grad(&family, how(c), x, dy, &axis.offsets, dx);
-            });
-        } else {
-            self.produce_all(c, |e, [dx, delta, alpha, beta, gamma]| {
+            }),
+            ScanKernel::Ema => self.produce_all(c, |e, [dx, delta, alpha, beta, gamma]| {
                 let family = EmaGrad::new(e.ema_parameters(c), [delta, alpha, beta, gamma]);
-                let [x, dy] = e.scanned(c);
+                let [x, dy] = [0, 1].map(|n| e.memory.real(c.operand(n)));
                 scan_grad(&family, how(c), x, dy, &axis.offsets, dx);
-            });
+            }),
         }
-    }
-
-    pub(super) fn offset_attention(&mut self, c: &NodeContext<'_>) {
-        let axis = c.axis(0);
-        self.produce(c, |e, c, y| {
-            let [q, k, v, bias] = [0, 1, 2, 3].map(|n| e.memory.real(c.operand(n)));
-            described(c, &axis.offsets).forward([q, k, v, bias], y);
-        });
-    }
-
-    pub(super) fn offset_attention_grad(&mut self, c: &NodeContext<'_>) {
-        let axis = c.axis(0);
-        self.produce_all(c, |e, grads| {
-            let mut partial = e.arena.take(partial_len(&axis.offsets));
-            let inputs = [0, 1, 2, 3, 4].map(|n| e.memory.real(c.operand(n)));
-            described(c, &axis.offsets).backward(inputs, grads, &mut partial);
-        });
     }
 
     pub(super) fn top_keys(&mut self, c: &NodeContext<'_>) {
@@ -166,8 +138,4 @@ fn geometric<'a>(c: &NodeContext<'_>, offsets: &'a [usize]) -> GeometricAttentio
 fn top_keys<'a>(c: &NodeContext<'_>, [queries, keys]: [&'a [usize]; 2]) -> TopKeys<'a> {
     let (heads, count) = (c.get(attribute::HEADS), c.get(attribute::COUNT));
     TopKeys { queries, keys, heads, width: c.last(0), count, causal: c.get(attribute::MASK) == Mask::Causal }
-}
-
-fn described<'a>(c: &NodeContext<'_>, offsets: &'a [usize]) -> OffsetAttention<'a> {
-    OffsetAttention { offsets, width: c.last(0), values: c.last(2), causal: c.get(attribute::SIGHT) == Sight::Causal }
 }

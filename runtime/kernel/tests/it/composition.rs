@@ -1,7 +1,7 @@
 //! Continuous composition and ordered memory: cases by hand, the definitions, gradients.
 
 use rtc_kernel::continuous::{Side, neighbours, neighbours_grad};
-use rtc_kernel::ordered_memory::{repeat, slot_get, slot_set};
+use rtc_kernel::ordered_memory::{slot_get, slot_set};
 
 use crate::support::{check_gradients, close, filled, numbers, offsets};
 
@@ -68,7 +68,6 @@ fn slots_are_read_and_written() {
     let x: Vec<f64> = (0..12).map(f64::from).collect();
     assert_eq!(filled(4, |y| slot_get(&x, 1, 3, 2, y)), [2.0, 3.0, 8.0, 9.0]);
     assert_eq!(filled(4, |y| slot_get(&x, 3, 3, 2, y)), [0.0; 4], "there is no such slot");
-    assert_eq!(filled(8, |y| repeat(&x[..4], 2, 2, y)), [0.0, 1.0, 0.0, 1.0, 2.0, 3.0, 2.0, 3.0]);
     let mut own = x.clone();
     slot_set(&mut own, &[20.0, 21.0, 22.0, 23.0], 2, 3, 2);
     assert_eq!(own, [0.0, 1.0, 2.0, 3.0, 20.0, 21.0, 6.0, 7.0, 8.0, 9.0, 22.0, 23.0]);

@@ -8,7 +8,6 @@ mod geometric_attention;
 mod linear;
 mod matrix;
 mod moving;
-mod offset_attention;
 mod pointwise;
 mod pool;
 mod precision;

@@ -1,7 +1,7 @@
 //! Pooling over ragged rows, and positions.
 
 use rtc_kernel::pool::{
-    At, Side, broadcast_rows, max_pool, max_pool_grad, mean, mean_grad, running_sum, running_sum_behind, shift, sum,
+    At, Side, broadcast_rows, max_pool, max_pool_grad, mean, running_sum, running_sum_behind, share_rows, shift, sum,
     take_position, take_position_grad,
 };
 use rtc_kernel::position::{Direction, Layout, PositionKind, PositionTables, Rotation, rotate};
@@ -29,7 +29,7 @@ fn check(x: &[f64], forward: impl Fn(&[f64]) -> Vec<f64>, backward: impl Fn(&[f6
 #[test]
 fn means() {
     let (starts, x) = (offsets(&LENGTHS), numbers("x", POSITIONS * D));
-    let pooled = check(&x, |x| filled(4 * D, |y| mean(x, &starts, D, y)), |_, dy, dx| mean_grad(dy, &starts, D, dx));
+    let pooled = check(&x, |x| filled(4 * D, |y| mean(x, &starts, D, y)), |_, dy, dx| share_rows(dy, &starts, D, dx));
     close(&pooled[..1], &[(x[0] + x[D] + x[2 * D]) / 3.0], 1e-14);
     assert_eq!(pooled[D..2 * D], [0.0; D], "an empty row pools to 0");
 }

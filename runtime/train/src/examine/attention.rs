@@ -101,7 +101,6 @@ pub fn attention<M: Examined + ?Sized>(model: &mut M, example: &Example) -> Resu
 fn without(graph: &Graph) -> Vec<String> {
     let why = |op: Op, dims: usize| {
         let reasons = [
-            (Op::OffsetAttention, "it learns a number per distance"),
             (Op::GeometricAttention, "its weights are products of probabilities along the row"),
             (Op::Attention, "its keys are those of all steps so far"),
         ];

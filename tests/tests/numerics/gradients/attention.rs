@@ -2,15 +2,6 @@
 
 use super::{Case, SEQUENCE, SLOTS};
 
-const OFFSETS: &str = "
-  %near = param {name: \"near\", init: zeros} : f32[5]
-  %q = linear %a, %wide : f32[batch, length, 3]
-  %k = linear %b, %wide : f32[batch, length, 3]
-  %y = offset_attention %q, %k, %c, %near {mask: all} : f32[batch, length, 4]";
-const OFFSETS_OF_SLOTS: &str = "
-  %near = param {name: \"near\", init: zeros} : f32[7]
-  %y = offset_attention %m, %r2, %m, %near {mask: causal} : f32[batch, 3, 4]";
-
 /// Attention and rotations.
 pub(super) const ATTENTION: &[Case] = &[
     ("rope", SEQUENCE, "%y = rotate %a {kind: rope, heads: 2, transpose: false, origin: axis} : f32[batch, length, 4]"),
@@ -338,6 +329,4 @@ pub(super) const ATTENTION: &[Case] = &[
          %p = param {name: \"p\", init: zeros} : f32[2, 2]
          %y = attention %a, %m, %m, %l, %p {heads: 2, mask: lt(j, i), talking: true} : f32[batch, length, 4]",
     ),
-    ("offset attention beyond its reach", SEQUENCE, OFFSETS),
-    ("causal offset attention of slots", SLOTS, OFFSETS_OF_SLOTS),
 ];

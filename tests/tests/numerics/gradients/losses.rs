@@ -20,8 +20,8 @@ pub(super) const ROWS: &[Case] = &[
         "binary cross entropy of every row",
         "f32[batch]",
         "%labels = input {name: \"labels\"} : u32[batch]
-         %own = binary_cross_entropy_each %rs, %labels : f32[batch]
-         %of_channel = binary_cross_entropy_each %rs1, %labels : f32[batch]
+         %own = cross_entropy_each %rs, %labels : f32[batch]
+         %of_channel = cross_entropy_each %rs1, %labels : f32[batch]
          %y = add %own, %of_channel : f32[batch]",
     ),
     (
@@ -44,7 +44,7 @@ pub(super) const TOKENS: &[Case] = &[
          %weights = input {name: \"weights\"} : f32[batch, length]
          %one = cross_entropy_each %a, %labels {kind: softmax} : f32[batch, length]
          %two = cross_entropy_each %b, %labels {kind: stablemax} : f32[batch, length]
-         %three = binary_cross_entropy_each %s1, %labels : f32[batch, length]
+         %three = cross_entropy_each %s1, %labels : f32[batch, length]
          %answer = right %c, %labels : f32[batch, length]
          %mixed = map %psig, %one, %two {f: lerp(a, b, c)} : f32[batch, length]
          %all = map %mixed, %three, %answer {f: add(a, mul(b, add(c, 0.5)))} : f32[batch, length]

@@ -34,8 +34,8 @@ use rtc_base::batch::Given;
 use rtc_base::rng::Key;
 use rtc_kernel::attention::cache::{self, TurnedCodes};
 use rtc_kernel::attention::{Attention, Scores, steps, talking};
+use rtc_kernel::pool;
 use rtc_kernel::scan::state::ScanState;
-use rtc_kernel::{offset_attention, pool};
 
 /// What the positions of one row have left for the next ones.
 #[derive(Clone, Debug)]
@@ -60,8 +60,6 @@ pub(super) enum NodeCache<T: Element> {
     Results(Vec<(Value, Val<T>)>),
     /// Keys and values.
     Attention(Box<Attended<T>>),
-    /// Keys and values of an attention with a number per distance.
-    Offsets(offset_attention::OffsetCache<T>),
     /// Keys among which queries choose, and the number of each that says whether it counts, if there are any.
     Candidates([Vec<T>; 2]),
     /// The state of a scan.
@@ -227,9 +225,8 @@ impl<T: Element> Executor<T> {
             Op::Recur => self.extend_recur(c)?,
             Op::Chunks => self.extend_chunks(c)?,
             Op::Attention if along(1) => self.extend_attention(c)?,
-            Op::OffsetAttention if along(1) => self.extend_offset_attention(c),
             Op::TopKeys if along(1) => self.extend_top_keys(c),
-            Op::S4d | Op::Ema if along(0) => self.extend_scan(c),
+            Op::Scan if along(0) => self.extend_scan(c),
             Op::RunningSum if along(0) => self.extend_sum(c),
             Op::Shift if along(0) => self.extend_shift(c),
             _ => return Ok(false),
