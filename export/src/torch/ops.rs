@@ -347,6 +347,12 @@ impl OpCall<'_> {
                 let end = start + node.get(attribute::WIDTH);
                 self.operands[0].at(&format!("..., {start}:{end}"))
             }
+            Op::Pad => {
+                let own = self.ty(0).dims().last().and_then(Dim::fixed).unwrap_or(1);
+                let start = node.get(attribute::START);
+                let behind = node.get(attribute::WIDTH) - start - own;
+                self.whole("F.pad", &format!("{}, ({start}, {behind})", self.x(0)))
+            }
             Op::Reduce => {
                 let method = match node.get(attribute::BY) {
                     Reduction::Max => "amax",
