@@ -106,6 +106,9 @@ const MEANINGS: &[(&str, &[&str])] = &[
     ("stop", &["detach", "stop_gradient"]),
     ("when", &["where", "select", "choose"]),
     ("top", &["topk", "top_k", "argmax"]),
+    ("running_sum", &["cumsum", "cumulative_sum", "prefix_sum"]),
+    ("running_mean", &["cummean", "cumulative_mean"]),
+    ("dot_product_attention", &["scaled_dot_product_attention", "sdpa", "offset_attention"]),
     ("among", &["gather", "masked"]),
     ("lerp", &["mix", "interpolate"]),
     ("sigmoid", &["logistic"]),
@@ -125,7 +128,20 @@ pub fn same_meaning<'a>(written: &str, candidates: impl IntoIterator<Item = &'a 
 
 /// Returns the function of equations that has another name elsewhere, as `cat` for `concat`.
 pub(crate) fn function_named(written: &str) -> Option<&'static str> {
-    const FUNCTIONS: [&str; 9] = ["cat", "parts", "when", "top", "lerp", "sigmoid", "stop", "norm", "feedforward"];
+    const FUNCTIONS: [&str; 12] = [
+        "cat",
+        "parts",
+        "when",
+        "top",
+        "running_sum",
+        "running_mean",
+        "dot_product_attention",
+        "lerp",
+        "sigmoid",
+        "stop",
+        "norm",
+        "feedforward",
+    ];
     meant(written, &FUNCTIONS)
 }
 

@@ -468,7 +468,7 @@ words! {
         RelativeXl = "relative_xl",
     }
 
-    /// What makes the kernels of a scan.
+    /// The kernels of a scan.
     ScanKernel {
         /// A diagonal state space.
         S4d = "s4d",
@@ -716,7 +716,7 @@ attributes! {
     SIDE = "side": Side;
     /// The distance of the nearest position that is seen.
     LAG = "lag": Count;
-    /// What makes the kernel of a scan from its parameters.
+    /// How the kernel of a scan is made from its parameters.
     KERNEL = "kernel": ScanKernel;
     /// How the continuous system becomes one of steps.
     DISCRETISATION = "discretisation": Discretisation = Discretisation::Bilinear;

@@ -15,7 +15,7 @@ pub(super) struct HeadWidths {
 }
 
 impl HeadWidths {
-    /// Those of queries, keys and values.
+    /// The widths of queries, keys and values.
     pub(super) fn of(l: &Lower<'_>, operands: &[Value], heads: usize, key_heads: usize) -> Result<Self, InvalidNode> {
         let width = |x: Value| l.last(x).map(|dim| dim.fixed().unwrap_or(0));
         Ok(Self { keys: width(operands[0])? / heads, values: width(operands[2])? / key_heads })
