@@ -1,5 +1,6 @@
 //! Expressions of masks, biases and depths, with every name resolved.
 
+mod derived;
 mod drawn;
 mod eval;
 mod keys;
@@ -15,6 +16,8 @@ mod simplify;
 
 use std::fmt;
 
+pub use derived::derived;
+pub(crate) use derived::{DERIVED, either, lifted};
 pub use drawn::{Chance, Distribution, Draw, Per};
 pub use eval::{Env, EvalError, ScalarValue, eval, eval_with};
 pub use keys::{KeyBound, distances, keys};
@@ -98,6 +101,8 @@ pub enum Func {
     Tanh,
     /// `sigmoid(x)`: the logistic function.
     Sigmoid,
+    /// `when(c, a, b)`: the number `a` where `c` holds, else `b`; the other one is not worked out.
+    When,
 }
 
 /// An expression tree.
@@ -182,6 +187,22 @@ impl BinaryOp {
         Self::TABLE[self as usize].2
     }
 
+    /// The comparison of the same numbers in the other order.
+    pub(crate) fn mirrored(self) -> Self {
+        match self {
+            Self::Lt => Self::Gt,
+            Self::Le => Self::Ge,
+            Self::Gt => Self::Lt,
+            Self::Ge => Self::Le,
+            other => other,
+        }
+    }
+
+    /// Whether it compares numbers.
+    pub(crate) fn is_comparison(self) -> bool {
+        self.precedence() == Self::Eq.precedence()
+    }
+
     /// Whether the result is true or false.
     pub fn is_boolean(self) -> bool {
         self.precedence() <= 3
@@ -190,8 +211,18 @@ impl BinaryOp {
 
 impl Func {
     /// All functions.
-    pub const ALL: [Func; 9] =
-        [Func::Min, Func::Max, Func::Log, Func::Ln, Func::Floor, Func::Exp, Func::Sqrt, Func::Tanh, Func::Sigmoid];
+    pub const ALL: [Func; 10] = [
+        Func::Min,
+        Func::Max,
+        Func::Log,
+        Func::Ln,
+        Func::Floor,
+        Func::Exp,
+        Func::Sqrt,
+        Func::Tanh,
+        Func::Sigmoid,
+        Func::When,
+    ];
 
     /// The name in the language.
     pub fn name(self) -> &'static str {
@@ -204,12 +235,14 @@ impl Func {
             Self::Sqrt => "sqrt",
             Self::Tanh => "tanh",
             Self::Sigmoid => "sigmoid",
+            Self::When => "when",
         }
     }
 
     /// Number of arguments.
     pub fn arity(self) -> usize {
         match self {
+            Self::When => 3,
             Self::Min | Self::Max | Self::Log => 2,
             Self::Ln | Self::Floor | Self::Exp | Self::Sqrt | Self::Tanh | Self::Sigmoid => 1,
         }
@@ -222,7 +255,7 @@ impl Func {
             Self::Sqrt => Some(x.sqrt()),
             Self::Tanh => Some(x.tanh()),
             Self::Sigmoid => Some(1.0 / (1.0 + (-x).exp())),
-            Self::Min | Self::Max | Self::Log | Self::Ln | Self::Floor => None,
+            Self::Min | Self::Max | Self::Log | Self::Ln | Self::Floor | Self::When => None,
         }
     }
 
@@ -234,7 +267,7 @@ impl Func {
             Self::Sqrt => 0.5 / y,
             Self::Tanh => 1.0 - y * y,
             Self::Sigmoid => y * (1.0 - y),
-            Self::Min | Self::Max | Self::Log | Self::Floor => 0.0,
+            Self::Min | Self::Max | Self::Log | Self::Floor | Self::When => 0.0,
         }
     }
 
@@ -275,9 +308,33 @@ impl Expr {
             }
     }
 
-    /// Whether a name is a variable of pairs of a query and a key, or their score.
+    /// Whether a name is a variable of pairs of a query and a key, their score, or a word for a mask or a bias.
     pub(crate) fn is_of_pair(name: &str) -> bool {
-        name == "score" || Var::ALL.iter().any(|var| var.name() == name)
+        ["score", "past", "all", "none"].contains(&name) || Var::ALL.iter().any(|var| var.name() == name)
+    }
+
+    /// The condition of its first `when`, and the same with either of its numbers there; nothing for one inside an index.
+    pub(crate) fn split_choice(&self) -> Option<(Self, Self, Self)> {
+        if let Self::Call(Func::When, args) = self {
+            let [c, a, b] = &args[..] else { return None };
+            return Some((c.clone(), a.clone(), b.clone()));
+        }
+        let split = |x: &Self, put: &dyn Fn(Self) -> Self| x.split_choice().map(|(c, a, b)| (c, put(a), put(b)));
+        match self {
+            Self::Neg(x) => split(x, &|x| Self::Neg(Box::new(x))),
+            Self::Binary(op, a, b) => split(a, &|a| Self::Binary(*op, Box::new(a), b.clone()))
+                .or_else(|| split(b, &|b| Self::Binary(*op, a.clone(), Box::new(b)))),
+            Self::Call(func, args) => args.iter().enumerate().find_map(|(n, arg)| {
+                let put = |x| Self::Call(*func, [&args[..n], &[x], &args[n + 1..]].concat());
+                split(arg, &put)
+            }),
+            _ => None,
+        }
+    }
+
+    /// Whether it is a number as it stands.
+    pub(crate) fn is_number(&self) -> bool {
+        matches!(self, Self::Int(_) | Self::Float(_))
     }
 
     /// `j <= i`
@@ -315,17 +372,16 @@ impl Expr {
         self.any(&|x| matches!(x, Self::Read(..)))
     }
 
-    /// The same with something else for every value that is read.
+    /// The same with something else for every learned table and value that is read, in reading order.
     #[must_use]
-    pub fn with_reads(self, put: &mut impl FnMut(String, Vec<Self>) -> Self) -> Self {
-        let mut list = |args: Vec<Self>| args.into_iter().map(|x| x.with_reads(put)).collect();
+    pub fn with_lookups(self, put: &mut impl FnMut(Self) -> Self) -> Self {
+        let mut list = |args: Vec<Self>| args.into_iter().map(|x| x.with_lookups(put)).collect();
         match self {
-            Self::Neg(x) => Self::Neg(Box::new(x.with_reads(put))),
-            Self::Not(x) => Self::Not(Box::new(x.with_reads(put))),
-            Self::Binary(op, a, b) => Self::Binary(op, Box::new(a.with_reads(put)), Box::new(b.with_reads(put))),
+            Self::Neg(x) => Self::Neg(Box::new(x.with_lookups(put))),
+            Self::Not(x) => Self::Not(Box::new(x.with_lookups(put))),
+            Self::Binary(op, a, b) => Self::Binary(op, Box::new(a.with_lookups(put)), Box::new(b.with_lookups(put))),
             Self::Call(func, args) => Self::Call(func, list(args)),
-            Self::Learn(table, args) => Self::Learn(table, list(args)),
-            Self::Read(value, args) => put(value, args),
+            Self::Learn(..) | Self::Read(..) => put(self),
             leaf => leaf,
         }
     }

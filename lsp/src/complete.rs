@@ -5,7 +5,7 @@ use std::fs;
 
 use lsp_types::{CompletionItem, CompletionItemKind as Is, CompletionTextEdit, TextEdit};
 use rtc_compiler::define::KINDS;
-use rtc_compiler::expr::{Func, Var};
+use rtc_compiler::expr::{Func, Var, derived};
 use rtc_compiler::feature;
 use rtc_compiler::ir::pointwise::Pointwise;
 use rtc_compiler::schema::FieldKind;
@@ -328,7 +328,7 @@ impl Completer<'_> {
             self.add(Is::FUNCTION, name, doc);
         }
         Var::ALL.iter().for_each(|var| self.add(Is::CONSTANT, var.name(), ""));
-        Func::ALL.iter().for_each(|func| self.add(Is::FUNCTION, func.name(), ""));
+        Func::ALL.iter().map(|func| func.name()).chain(derived()).for_each(|name| self.add(Is::FUNCTION, name, ""));
     }
 
     /// The names that the item around binds before the place, where it can't be parsed yet.

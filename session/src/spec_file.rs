@@ -44,6 +44,7 @@ const BUILT_IN: &[(&str, &str)] = &[
     ("mor.rt", include_str!("../../specs/mor.rt")),
     ("ordered_memory.rt", include_str!("../../specs/ordered_memory.rt")),
     ("ouro.rt", include_str!("../../specs/ouro.rt")),
+    ("packed.rt", include_str!("../../specs/packed.rt")),
     ("parcae.rt", include_str!("../../specs/parcae.rt")),
     ("pondernet.rt", include_str!("../../specs/pondernet.rt")),
     ("regular_gpt.rt", include_str!("../../specs/regular_gpt.rt")),

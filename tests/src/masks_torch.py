@@ -41,14 +41,14 @@ class Weights:
         inner = F.silu(self.linear(x, f"{name}.{gate}")) * self.linear(x, f"{name}.up")
         return self.linear(inner, f"{name}.down")
 
-    def attention(self, x, name, mask, bias=0.0, heads=2, rotate=None, factor=1.0):
-        """Heads side by side; `mask`, `bias` and the `factor` of scores are `[heads or 1, queries, keys or 1]`."""
+    def attention(self, x, name, mask, bias=0.0, heads=2, rotate=None, score=lambda s: s):
+        """Heads side by side; `mask` and `bias` are `[heads or 1, queries, keys or 1]`, and `score` says what scores become."""
         def split(which):
             return self.linear(x, f"{name}.{which}").unflatten(-1, (heads, -1)).transpose(0, 1)
         q, k, v = split("query"), split("key"), split("value")
         if rotate:
             q, k = rotate(q), rotate(k)
-        scores = q @ k.transpose(1, 2) / q.shape[-1] ** 0.5 * factor + bias
+        scores = score(q @ k.transpose(1, 2) / q.shape[-1] ** 0.5) + bias
         mixed = scores.masked_fill(~mask, float("-inf")).softmax(-1) @ v
         return self.linear(mixed.transpose(0, 1).flatten(1), f"{name}.output")
 
@@ -129,11 +129,33 @@ def grid(w, x, given, seen, heads):
     return x
 
 
-def packed(w, x, given):
-    document = given["document"]
-    same = document[:, None] == document[None, :]
-    h = w.layer_norm(x, "norm")
-    return x + w.attention(h, "attention", past(len(x)) & same, alibi(len(x)))
+def packed(w, x, given, sees, heads=2):
+    for layer in range(2):
+        at = f"stack.{layer}.state"
+        mask = torch.stack([sees(*places(len(x)), given["document"], head) for head in range(heads)]) & past(len(x))
+        read = x + w.attention(w.layer_norm(x, f"{at}.norm"), f"{at}.read", mask, heads=heads, rotate=rope)
+        x = read + w.swiglu(w.layer_norm(read, f"{at}.norm_2"), at)
+    return x
+
+
+def same(i, j, document, head):
+    return document[i] == document[j]
+
+
+def functions(w, x, given):
+    i, j = places(len(x))
+    distance, learned = (i - j).abs(), w["attention.score"].reshape(-1)[:, None, None]
+    mask = torch.stack([distance <= 3, distance <= 30]) & past(len(x))
+    def score(s):
+        return F.softplus(s) + 0.1 * F.silu(s - learned) + 0.2 * F.relu(3 - distance.double())
+    x = x + w.attention(w.layer_norm(x, "norm"), "attention", mask, score=score)
+    c = w.linear(x, "c")[:, 0]
+    query, key = c[:, None], c[None, :]
+    mask = torch.stack([past(len(x))[0], (key < 0.5) & past(len(x))[0] | (i == j)])
+    bias = torch.where(key > 0, F.relu(query) - key.abs(), -(1 + distance.double()).rsqrt() * query.sign())
+    learned = w["attention_2.bias"].reshape(-1)[:, None, None]
+    bias = bias + torch.lerp(learned.expand(-1, *bias.shape), query.expand(2, *bias.shape), key.sigmoid().expand(2, *bias.shape))
+    return x + w.attention(w.layer_norm(x, "norm_2"), "attention_2", mask, bias)
 
 
 def widths(w, x, given, reach=5):
@@ -184,7 +206,7 @@ def ssmax(w, x, given, factor):
         at, keys = f"stack.{layer}", torch.arange(1, len(x) + 1).double()
         read = f"{at}.attention"
         by = factor(lambda name: w[f"{read}.score{name}"][:, None, None], keys.log()[:, None])
-        x = x + w.attention(w.rms_norm(x, f"{at}.norm"), read, past(len(x)), rotate=rope, factor=by)
+        x = x + w.attention(w.rms_norm(x, f"{at}.norm"), read, past(len(x)), rotate=rope, score=lambda s: s * by)
         x = x + w.swiglu(w.rms_norm(x, f"{at}.norm_2"), at)
     return x
 
@@ -220,7 +242,10 @@ MODELS = {
     "ssmax": lambda w, x, given: ssmax(w, x, given, lambda learned, log: learned("") * log),
     "fixed": lambda w, x, given: ssmax(w, x, given, lambda learned, log: log),
     "with_bias": lambda w, x, given: ssmax(w, x, given, lambda learned, log: learned("_s") * log + learned("_b")),
-    "packed": packed,
+    "packed": lambda w, x, given: packed(w, x, given, same),
+    "joined": lambda w, x, given: packed(w, x, given, lambda i, j, document, head: j == j),
+    "windows": lambda w, x, given: packed(w, x, given, lambda i, j, d, head: same(i, j, d, head) & ((head > 1) | (i - j < 16)), 4),
+    "functions": functions,
     "widths": widths,
 }
 

@@ -123,6 +123,10 @@ impl Refuter {
                     break self.either(&claims, &[&[(a, true), (b, same)], &[(a, false), (b, !same)]]);
                 }
                 (Expr::Binary(op, a, b), _) => {
+                    if let Some((c, first, second)) = expr.split_choice() {
+                        break self
+                            .either(&claims, &[&[(&c, true), (&first, holds)], &[(&c, false), (&second, holds)]]);
+                    }
                     // A comparison that can't be made linear says nothing.
                     let Some(cases) = self.comparison(*op, a, b, holds) else { continue };
                     match cases.len() {

@@ -97,7 +97,7 @@ fn hides_later(expr: &Expr, heads: i64, steps: StepCount) -> bool {
 /// A later key that is seen in a short row, for some values, which are the same everywhere.
 fn later(expr: &Expr, heads: i64, steps: StepCount) -> Option<Sight> {
     const VALUES: [f64; 3] = [0.0, 1e6, -1e6];
-    let of = |value: f64| later_of(&expr.clone().with_reads(&mut |_, _| Expr::Float(value)), heads, steps);
+    let of = |value: f64| later_of(&expr.clone().with_lookups(&mut |_| Expr::Float(value)), heads, steps);
     VALUES[..if expr.reads() { VALUES.len() } else { 1 }].iter().find_map(|value| of(*value))
 }
 

@@ -2,6 +2,7 @@
 
 use thiserror::Error;
 
+use super::range::is_whole;
 use super::{BinaryOp, Chance, Expr, Func, Var};
 
 /// The values of the variables.
@@ -170,6 +171,7 @@ pub fn eval_with(expr: &Expr, env: &Env, chance: Option<&dyn Chance>) -> Result<
         Expr::Call(func, args) => match args.as_slice() {
             [x] => call_one(*func, eval(x, env)?)?,
             [a, b] => call(*func, eval(a, env)?, eval(b, env)?)?,
+            [c, a, b] => chosen(eval(if eval(c, env)?.truth()? { a } else { b }, env)?, [a, b]),
             _ => return Err(EvalError::WrongKind),
         },
         Expr::Draw(draw) => draw.value(env, chance)?,
@@ -318,6 +320,14 @@ pub(super) fn call(func: Func, a: ScalarValue, b: ScalarValue) -> Result<ScalarV
         }
         _ => picked,
     })
+}
+
+/// The number that `when` gives: a real one where either may be.
+pub(super) fn chosen(value: ScalarValue, [a, b]: [&Expr; 2]) -> ScalarValue {
+    match value {
+        ScalarValue::Int(v) if !(is_whole(a) && is_whole(b)) => ScalarValue::Float(v as f64),
+        value => value,
+    }
 }
 
 /// The smallest k with `base^k >= n`.

@@ -3,7 +3,7 @@
 //! Every `learn[...]` is a table of its own, every `learn_name[...]` reads the table of that name. Tables are counted in the order
 //! in which they are read first, and so are values, and the places where either is read, their uses.
 
-use super::eval::{binary, call, call_one, compare_any};
+use super::eval::{binary, call, call_one, chosen, compare_any};
 use super::{BinaryOp, Env, EvalError, Expr, Func, ScalarValue, eval};
 
 /// A number and its derivative by one learned number.
@@ -119,7 +119,7 @@ pub fn flat(indices: &[Expr], sizes: &[usize], env: &Env) -> Result<usize, EvalE
 /// # Errors
 /// As for [`eval`], and what `learned` reports.
 pub fn slope(expr: &Expr, env: &Env, learned: &mut Lookup<'_>, by: usize) -> Result<Slope, EvalError> {
-    let mut walk = LearnedWalk { env, learned, by, next: 0 };
+    let mut walk = LearnedWalk { env, learned, by, next: 0, broken: false };
     let (value, slope) = walk.number(expr)?;
     let value = value.real()?;
     // Derivatives at a border (of `x^0.5` at 0) are no numbers.
@@ -132,7 +132,7 @@ pub fn slope(expr: &Expr, env: &Env, learned: &mut Lookup<'_>, by: usize) -> Res
 /// # Errors
 /// As for [`slope`].
 pub fn reading(expr: &Expr, env: &Env, learned: &mut Lookup<'_>) -> Result<ScalarValue, EvalError> {
-    let mut walk = LearnedWalk { env, learned, by: usize::MAX, next: 0 };
+    let mut walk = LearnedWalk { env, learned, by: usize::MAX, next: 0, broken: false };
     walk.number(expr).map(|(value, _)| value)
 }
 
@@ -142,6 +142,8 @@ struct LearnedWalk<'a, 'l> {
     by: usize,
     /// The use that is met next.
     next: usize,
+    /// Whether a number that was read is not finite.
+    broken: bool,
 }
 
 /// What is made of a learned number that is not finite.
@@ -159,6 +161,7 @@ impl LearnedWalk<'_, '_> {
         self.next += 1;
         let value = (self.learned)(here, indices)?;
         let value = if value.is_finite() { value } else { f64::NAN };
+        self.broken |= value.is_nan();
         Ok((ScalarValue::Float(value), if here == self.by { 1.0 } else { 0.0 }))
     }
 
@@ -219,6 +222,26 @@ impl LearnedWalk<'_, '_> {
                         b.1
                     };
                     Ok((value, slope))
+                }
+                [c, a, b] => {
+                    let before = std::mem::take(&mut self.broken);
+                    let holds = self.number(c)?.0.truth()?;
+                    // Nothing is chosen by what is no number.
+                    let broken = self.broken;
+                    self.broken |= before;
+                    if broken {
+                        self.next += uses(a) + uses(b);
+                        return Ok(NOTHING);
+                    }
+                    let (value, slope) = if holds {
+                        let found = self.number(a)?;
+                        self.next += uses(b);
+                        found
+                    } else {
+                        self.next += uses(a);
+                        self.number(b)?
+                    };
+                    Ok((chosen(value, [a, b]), slope))
                 }
                 _ => Err(EvalError::WrongKind),
             },

@@ -4,7 +4,7 @@
 //! division by 0 gives what is divided, the logarithm of what is not positive is 0, and so on. Backends that print terms can't disagree
 //! about what has no number. Where the ranges of the parts show that an operation always has a number, the term says so.
 
-use super::range::{BiasFacts, bounds};
+use super::range::{BiasFacts, bounds, is_whole};
 use super::{BinaryOp, Expr, Func, ReadFrom, Var};
 
 /// What a term is.
@@ -72,6 +72,8 @@ pub enum Action {
     Smaller,
     /// The larger number.
     Larger,
+    /// The second number where the first operand holds, else the third; both are of one sort, and are worked out.
+    Choose,
     /// The smallest k with `b^k >= a`, of whole numbers; to the base 2 for a smaller base.
     LogUp(Care),
     /// The natural logarithm; 0 of what is not positive.
@@ -239,6 +241,7 @@ impl Action {
             | Self::Power(_)
             | Self::Smaller
             | Self::Larger => operands.first().map_or(Sort::Real, Term::sort),
+            Self::Choose => operands.get(1).map_or(Sort::Real, Term::sort),
         }
     }
 }
@@ -310,6 +313,20 @@ impl TermReader<'_> {
                     }
                 };
                 Meaning { defined: defined.and(own.defined), ..own }
+            }
+            Expr::Call(Func::When, args) => {
+                let [c, a, b] = &args[..] else { return Err(Untold(expr.clone())) };
+                let (c, a, b) = (self.read(c)?, self.read(a)?, self.read(b)?);
+                let (x, y) = match is_whole(expr) {
+                    true => (a.value, b.value),
+                    false => (a.value.real(), b.value.real()),
+                };
+                let (holds, fails) = (c.value.clone(), c.value.clone().not());
+                let rest = match a.defined == b.defined {
+                    true => a.defined,
+                    false => holds.and(a.defined).or(fails.and(b.defined)),
+                };
+                Meaning { value: Term::apply(Action::Choose, [c.value, x, y]), defined: c.defined.and(rest) }
             }
             Expr::Call(func, args) => {
                 let parts = args.iter().map(|arg| self.read(arg)).collect::<Result<Vec<_>, _>>()?;
@@ -412,6 +429,8 @@ impl TermReader<'_> {
                 let defined = if sure { YES } else { ask() };
                 Meaning { value: of(care(&defined, certain), x), defined }
             }
+            // A choice is read before its parts are.
+            Func::When => always(x),
             Func::Floor if x.sort() == Sort::Whole => always(x),
             Func::Floor => {
                 let sure = args.first().is_some_and(|x| within(x, self.facts, FITTING));
@@ -520,6 +539,13 @@ mod tests {
 
     fn applied(action: Action, parts: &[ScalarValue]) -> ScalarValue {
         match *parts {
+            [ScalarValue::Bool(c), a, b] => {
+                if c {
+                    a
+                } else {
+                    b
+                }
+            }
             [ScalarValue::Bool(a)] => ScalarValue::Bool(!a),
             [ScalarValue::Bool(a), ScalarValue::Bool(b)] => ScalarValue::Bool(match action {
                 Action::And => a && b,
@@ -632,7 +658,8 @@ mod tests {
             );
         }
         let one = random(depth - 1, false, state);
-        match below(state, 13) {
+        match below(state, 14) {
+            13 => format!("when({}, {one}, {})", random(depth - 1, true, state), random(depth - 1, false, state)),
             11 | 12 => format!("{}({one})", pick(&["exp", "sqrt", "tanh", "sigmoid"], state)),
             0 => format!("neg({one})"),
             1 => format!("log({one})"),

@@ -16,6 +16,7 @@ impl Expr {
             Self::Binary(op, a, b) => !op.is_boolean() && a.is_whole() && b.is_whole(),
             Self::Call(Func::Floor | Func::Log, _) => true,
             Self::Call(func, _) if *func == Func::Ln || func.of_real(0.0).is_some() => false,
+            Self::Call(Func::When, args) => args.iter().skip(1).all(Self::is_whole),
             Self::Call(_, args) => args.iter().all(Self::is_whole),
             Self::Draw(draw) => draw.distribution.is_whole(),
         }

@@ -160,6 +160,11 @@ fn form(expr: &Expr, facts: &BiasFacts<'_>) -> NumberRange {
             all.reduce(|a, b| NumberRange { low: a.low.min(b.low), high: a.high.min(b.high) })
                 .unwrap_or(NumberRange::ANY)
         }
+        Expr::Call(Func::When, args) => {
+            let [c, a, b] = &args[..] else { return NumberRange::ANY };
+            let (a, b) = (promised(c, a, facts, of(a)), of(b));
+            NumberRange { low: a.low.min(b.low), high: a.high.max(b.high) }
+        }
         Expr::Call(Func::Max, args) => {
             let all = args.iter().map(of);
             all.reduce(|a, b| NumberRange { low: a.low.max(b.low), high: a.high.max(b.high) })
@@ -215,10 +220,11 @@ fn operator(op: BinaryOp, whole: bool, a: NumberRange, b: NumberRange) -> Number
 }
 
 /// Whether every number in an expression is an integer.
-fn is_whole(expr: &Expr) -> bool {
+pub(super) fn is_whole(expr: &Expr) -> bool {
     match expr {
         Expr::Float(_) | Expr::Learn(..) | Expr::Read(..) | Expr::Score => false,
         Expr::Call(Func::Floor, _) => true,
+        Expr::Call(Func::When, args) => args.iter().skip(1).all(is_whole),
         Expr::Call(func, _) if *func == Func::Ln || func.of_real(0.0).is_some() => false,
         Expr::Draw(draw) => draw.distribution.is_whole(),
         other => other.operands().into_iter().all(is_whole),

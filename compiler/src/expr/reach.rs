@@ -83,22 +83,11 @@ fn within(mask: &Expr, at: &Env) -> KeySpan {
 
 /// The keys for which a comparison holds.
 fn compared(op: BinaryOp, a: &Expr, b: &Expr, at: &Env) -> Option<KeySpan> {
-    if let Some(span) = quotient(op, a, b, at).or_else(|| quotient(mirrored(op), b, a, at)) {
+    if let Some(span) = quotient(op, a, b, at).or_else(|| quotient(op.mirrored(), b, a, at)) {
         return Some(span);
     }
     let (a, b) = (line(a, at)?, line(b, at)?);
     below(op, a.minus(b)?)
-}
-
-/// The same comparison with its sides exchanged.
-fn mirrored(op: BinaryOp) -> BinaryOp {
-    match op {
-        BinaryOp::Lt => BinaryOp::Gt,
-        BinaryOp::Le => BinaryOp::Ge,
-        BinaryOp::Gt => BinaryOp::Lt,
-        BinaryOp::Ge => BinaryOp::Le,
-        other => other,
-    }
 }
 
 /// `x / w op c` for x linear in the key: `w c <= x < w c + w` where it is equal.

@@ -398,11 +398,11 @@ fn call_to_expr(name: &str, mut args: Vec<Expr>) -> Result<Expr, String> {
         ("not", Some(x)) if args.is_empty() => Ok(Expr::Not(Box::new(x))),
         (name, Some(x)) if name.starts_with("read_") => {
             args.push(x);
-            Ok(Expr::Read(name.trim_start_matches("read_").to_owned(), args))
+            Ok(Expr::Read(name.strip_prefix("read_").unwrap_or_default().to_owned(), args))
         }
         (name, Some(x)) if name == "learn" || name.starts_with("learn_") => {
             args.push(x);
-            Ok(Expr::Learn(name.trim_start_matches("learn").trim_start_matches('_').to_owned(), args))
+            Ok(Expr::Learn(name.strip_prefix("learn_").unwrap_or_default().to_owned(), args))
         }
         _ => Err(format!("unknown function `{name}`")),
     }

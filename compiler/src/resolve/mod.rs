@@ -1,14 +1,18 @@
 //! Expressions of masks, biases, depths and constants: names are looked up, masks inlined, constants put in, kinds checked.
 
+mod functions;
 mod named;
 mod scope;
+mod tables;
 
 pub(crate) use named::NamedExpression;
 pub use named::NamedExpressions;
 pub(crate) use scope::{NameBinding, PositionValue, ScopeId, Scopes};
 
 use crate::diag::{Diagnostic, Kind, Problems, did_you_mean, list};
-use crate::expr::{BinaryOp, Distribution, Draw, Expr, Func, Per, ScalarValue, Var, constant, is_natural, simplify};
+use crate::expr::{
+    BinaryOp, Distribution, Draw, Expr, Func, Per, ScalarValue, Var, constant, derived, is_natural, lifted, simplify,
+};
 use crate::schema::{FieldKind, StatementField};
 use crate::source::Span;
 use crate::syntax::ast::{self, ExprKind, FunctionRole};
@@ -32,6 +36,12 @@ impl Typed {
     pub(crate) fn of(expr: Expr, ty: ExpressionType) -> Self {
         let (depth, size) = measures(&expr);
         Self { expr, ty, depth, size, ratio: false, power: None }
+    }
+
+    /// The same, measured anew.
+    fn remeasured(self) -> Self {
+        let (depth, size) = measures(&self.expr);
+        Self { depth, size, ..self }
     }
 
     /// What to do where it should be a whole number, if a quotient or a power is why it is none.
@@ -145,6 +155,8 @@ pub(crate) struct Resolver<'r> {
     per: Per,
     /// The whole expression, where a report of its size belongs.
     whole: Span,
+    /// How many learned tables got a name.
+    tables: usize,
 }
 
 impl<'r> Resolver<'r> {
@@ -165,6 +177,7 @@ impl<'r> Resolver<'r> {
             level: 0,
             per: Per::Row,
             whole: Span::default(),
+            tables: 0,
         }
     }
 
@@ -172,7 +185,7 @@ impl<'r> Resolver<'r> {
     pub(crate) fn expression(&mut self, expr: &ast::ExprSyntax, scope: ScopeId) -> Option<Typed> {
         self.whole = expr.span;
         let mut typed = self.resolve(expr, scope)?;
-        typed.expr = simplify(typed.expr);
+        typed.expr = tables::settled(simplify(typed.expr));
         Some(typed)
     }
 
@@ -369,6 +382,12 @@ impl<'r> Resolver<'r> {
             Some(NameBinding::Resolved(typed)) => {
                 let typed = typed?;
                 self.visits += typed.size;
+                if !typed.expr.is_learned() {
+                    return Some(typed);
+                }
+                // All that read the name read the same tables.
+                let typed = self.with_named_tables(typed);
+                self.scopes.replace(scope, name, NameBinding::Resolved(Some(typed.clone())));
                 return Some(typed);
             }
             Some(NameBinding::Value(_)) => {
@@ -387,8 +406,12 @@ impl<'r> Resolver<'r> {
         if name == "score" && self.allowed.score {
             return leaf(Expr::Score, ExpressionType::Float);
         }
-        if ["none", "past", "all"].contains(&name) {
-            return self.misplaced(name, span);
+        match name {
+            "past" if self.allowed.vars.contains(&Var::J) => return leaf(Expr::past(), ExpressionType::Bool),
+            "all" if self.allowed.vars.contains(&Var::J) => return leaf(Expr::Bool(true), ExpressionType::Bool),
+            "none" if self.allowed.vars.contains(&Var::J) => return leaf(Expr::Float(0.0), ExpressionType::Float),
+            "none" | "past" | "all" => return self.misplaced(name, span),
+            _ => {}
         }
         if name == "given" {
             return if self.allowed.given {
@@ -403,7 +426,7 @@ impl<'r> Resolver<'r> {
                 self.guarded(name, span, |this| this.resolve(value.as_ref().unwrap_or(&binding.value), None))
             }
             Some(NamedExpression::Function(function)) => self.inline(function, &[], span, scope),
-            None => self.unknown(name, span, scope, &[]),
+            None => self.unknown(name, span, scope, false),
         }
     }
 
@@ -417,12 +440,15 @@ impl<'r> Resolver<'r> {
         self.problems.fail(Diagnostic::new(Kind::UnknownName, span, message).help(help))
     }
 
-    fn unknown(&mut self, name: &str, span: Span, scope: ScopeId, functions: &[Func]) -> Option<Typed> {
+    fn unknown(&mut self, name: &str, span: Span, scope: ScopeId, functions: bool) -> Option<Typed> {
         let mut known = self.scopes.names(scope);
         known.extend(self.named.names());
         known.extend(self.allowed.vars.iter().map(|v| v.name()));
         known.extend(self.allowed.score.then_some("score"));
-        known.extend(functions.iter().map(|f| f.name()));
+        if functions {
+            known.extend(Func::ALL.iter().map(|f| f.name()));
+            derived().for_each(|name| known.push(name));
+        }
         // Inside a larger expression a word has no value.
         known.extend(self.allowed.words.iter().filter(|_| self.level == 1));
         let hint = did_you_mean(name, known);
@@ -462,7 +488,7 @@ impl<'r> Resolver<'r> {
             let value = arg.as_name().and_then(|name| self.scopes.find(scope, &name.text));
             let bound = match value.filter(|value| matches!(value, NameBinding::Value(_))) {
                 Some(value) => value.clone(),
-                None => NameBinding::Resolved(self.resolve(arg, scope)),
+                None => NameBinding::Resolved(self.resolve(arg, scope).map(|typed| self.with_named_tables(typed))),
             };
             inner = self.scopes.bind(inner, &param.text, bound);
         }
@@ -481,7 +507,10 @@ impl<'r> Resolver<'r> {
 
     fn call(&mut self, name: &ast::Name, args: &[ast::ExprSyntax], span: Span, scope: ScopeId) -> Option<Typed> {
         if let Some(func) = Func::named(&name.text, args.len()) {
-            return self.builtin(func, args, span, scope);
+            return match func {
+                Func::When => self.choice(args, span, scope),
+                func => self.builtin(func, args, span, scope),
+            };
         }
         match self.named.find(&name.text) {
             Some(NamedExpression::Function(function)) if self.scopes.find(scope, &name.text).is_none() => {
@@ -491,7 +520,10 @@ impl<'r> Resolver<'r> {
             _ if self.scopes.find(scope, &name.text).is_some() => {
                 self.problems.fail(wrong_arity(&name.text, 0, args.len(), span, None))
             }
-            _ => self.unknown(&name.text, name.span, scope, &Func::ALL),
+            _ => match self.derived(&name.text, args, span, scope) {
+                Some(typed) => typed,
+                None => self.unknown(&name.text, name.span, scope, true),
+            },
         }
     }
 
@@ -564,7 +596,7 @@ impl<'r> Resolver<'r> {
             Some(_) => {
                 return self.wrong(base.span, &format!("`{}` is no value of positions", name.text), "it has no index");
             }
-            None => return self.unknown(&name.text, base.span, scope, &[]),
+            None => return self.unknown(&name.text, base.span, scope, false),
         };
         let given = indices.len();
         let (at, channel) = match (indices, value.channels) {
@@ -702,7 +734,14 @@ impl<'r> Resolver<'r> {
                 }
             }
         };
-        self.join(vec![left, right], ty, span, |xs| operation(xs, |a, b| Expr::Binary(op, Box::new(a), Box::new(b))))
+        let size = left.size + right.size;
+        let typed = self.join(vec![left, right], ty, span, |xs| {
+            let whole = operation(xs, |a, b| Expr::Binary(op, Box::new(a), Box::new(b)));
+            let is_read_twice = whole.is_learned() || whole.holds_draw();
+            if op.is_comparison() && !is_read_twice { lifted(whole, size, MAX_NODES) } else { whole }
+        })?;
+        let is_lifted = op.is_comparison() && !matches!(typed.expr, Expr::Binary(own, ..) if own == op);
+        Some(if is_lifted { typed.remeasured() } else { typed })
     }
 
     /// `a / b` of whole numbers; that of constants is whole where it comes out so.

@@ -93,6 +93,18 @@ impl Scopes {
         None
     }
 
+    /// Puts something else in the place of what a name of a scope is bound to.
+    pub(crate) fn replace(&mut self, mut scope: ScopeId, name: &str, bound: NameBinding) {
+        while let Some(n) = scope {
+            let entry = &mut self.entries[n as usize];
+            if entry.name == name {
+                entry.bound = bound;
+                return;
+            }
+            scope = entry.parent;
+        }
+    }
+
     /// The names visible in a scope.
     pub(crate) fn names(&self, scope: ScopeId) -> Vec<&str> {
         let (mut scope, mut names) = (scope, Vec::new());

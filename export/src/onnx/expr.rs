@@ -191,6 +191,7 @@ impl OnnxBuilder<'_> {
             Action::Times => self.op("Mul", x),
             Action::Smaller => self.op("Min", x),
             Action::Larger => self.op("Max", x),
+            Action::Choose => self.op("Where", x),
             Action::ToReal => self.cast(a, DataType::Double),
             Action::Quotient(care) | Action::Remainder(care) => {
                 let by = match (care, whole) {
@@ -426,7 +427,9 @@ fn real_function(func: Func) -> &'static str {
         Func::Sqrt => "Sqrt",
         Func::Tanh => "Tanh",
         Func::Sigmoid => "Sigmoid",
-        Func::Min | Func::Max | Func::Log | Func::Ln | Func::Floor => unreachable!("these have terms of their own"),
+        Func::Min | Func::Max | Func::Log | Func::Ln | Func::Floor | Func::When => {
+            unreachable!("these have terms of their own")
+        }
     }
 }
 

@@ -228,6 +228,7 @@ fn named(action: Action, real: bool, tensor: bool) -> (String, Option<&'static s
         Action::Larger if !tensor => ("max".to_owned(), None),
         Action::Smaller => of("smaller", "numbers"),
         Action::Larger => of("larger", "numbers"),
+        Action::Choose => of("where", "numbers"),
         Action::ToReal if tensor => of("real", "numbers"),
         Action::ToReal => ("float".to_owned(), None),
         Action::LogUp(Care::Sure) if !tensor => of("log", "log"),

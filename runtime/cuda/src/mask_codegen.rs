@@ -342,6 +342,24 @@ impl MaskWriter<'_> {
                 let (a, b) = (self.text(a), self.text(b));
                 binary(*op, &a, &b)
             }
+            Expr::Call(Func::When, arguments) => {
+                let [c, a, b] = &arguments[..] else {
+                    return CodeExpression::new(ScalarKind::Whole, "no_whole(ok)".to_owned());
+                };
+                let first = self.next;
+                let condition = self.text(c).text;
+                let finite = self.finite(c, first);
+                let (a, b) = (self.text(a), self.text(b));
+                let kind =
+                    if finite.is_empty() { a.kind.max(b.kind) } else { a.kind.max(b.kind).max(ScalarKind::Real) };
+                let text = format!("({condition} ? {} : {})", a.widened(kind), b.widened(kind));
+                // Nothing is chosen by what is no number.
+                let nothing = CodeExpression::new(ScalarKind::Real, "not_a_number()".to_owned()).widened(kind);
+                CodeExpression::new(
+                    kind,
+                    if finite.is_empty() { text } else { format!("(({finite}) ? {text} : {nothing})") },
+                )
+            }
             Expr::Call(func, arguments) => {
                 let arguments: Vec<CodeExpression> = arguments.iter().map(|x| self.text(x)).collect();
                 call(*func, &arguments)
@@ -352,6 +370,24 @@ impl MaskWriter<'_> {
                 CodeExpression::new(ScalarKind::Dual, "of_score(score, by == OF_SCORE)".to_owned())
             }
         }
+    }
+
+    /// Whether all numbers that a condition reads are finite, from use `first` on; nothing where it reads none.
+    fn finite(&mut self, condition: &Expr, first: usize) -> String {
+        let after = std::mem::replace(&mut self.next, first);
+        let mut found = vec![];
+        for (from, indices) in tables(condition).uses {
+            let number = match from {
+                ReadFrom::Score => {
+                    self.next += 1;
+                    "score".to_owned()
+                }
+                ReadFrom::Table(_) | ReadFrom::Value(_) => self.read(indices).number().text,
+            };
+            found.push(format!("{number} - {number} == 0"));
+        }
+        self.next = after;
+        found.join(" && ")
     }
 
     fn read(&mut self, indices: &[Expr]) -> CodeExpression {

@@ -3,15 +3,17 @@
 //!
 //! A step whose result is anything but an ordinary number gives NaN, which every later step keeps: a division by zero, an index outside
 //! a table, a number that is read and is not finite, a whole number that is too large to be exact. Such keys are worked out again by
-//! [`rtc_compiler::expr::reading`] and [`rtc_compiler::expr::slope`], which say what an expression means. All other keys have the same bits
-//! as there.
+//! [`rtc_compiler::expr::reading`] and [`rtc_compiler::expr::slope`], which say what an expression means. All other keys have the same number
+//! as there, and the same bits where numbers are compared or rounded.
 
 use std::cell::RefCell;
 
 use rtc_compiler::expr::{BinaryOp, Env, Expr, Func, ReadFrom, Var};
+use rtc_compiler::ir::pointwise::Pointwise;
 
 use crate::storage::Element;
 use rtc_kernel::attention::MaskRow;
+use rtc_kernel::pointwise::{FunctionArgument, apply};
 
 /// Whole numbers below this are exact, and so are their products and quotients.
 const EXACT: f64 = (1_u64 << 31) as f64;
@@ -23,6 +25,8 @@ pub const KEYS: usize = 256;
 #[derive(Clone, Debug, PartialEq)]
 pub struct PairProgram {
     steps: Vec<PairStep>,
+    /// Whether nothing in it is compared or rounded down: the last bit of a number decides nothing.
+    smooth: bool,
 }
 
 #[derive(Clone, Debug, PartialEq)]
@@ -51,6 +55,8 @@ enum StepOp {
     Score,
     One(OneOperand, usize),
     Two(TwoOperands, usize, usize),
+    /// The second number where the first one is true, else the third.
+    Choose(usize, usize, usize),
 }
 
 /// Where a value is read.
@@ -140,6 +146,7 @@ impl Compiler<'_> {
             }
             StepOp::One(_, x) => self.steps[*x].by_key,
             StepOp::Two(_, a, b) => self.steps[*a].by_key || self.steps[*b].by_key,
+            StepOp::Choose(c, a, b) => [c, a, b].iter().any(|step| self.steps[**step].by_key),
         };
         let step = PairStep { op, by_key, changes };
         self.steps.iter().position(|known| *known == step).unwrap_or_else(|| {
@@ -213,6 +220,14 @@ impl Compiler<'_> {
                         _ => TwoOperands::Log,
                     };
                     (self.two(op, a, b, !whole), kind)
+                }
+                [c, a, b] => {
+                    let (c, _) = self.visit(c).filter(|(_, kind)| *kind == StepKind::Truth)?;
+                    let ((a, of_a), (b, of_b)) = (self.numeric(a)?, self.numeric(b)?);
+                    let real = of_a == StepKind::Real || of_b == StepKind::Real;
+                    let changes = real && (self.steps[a].changes || self.steps[b].changes);
+                    let kind = if real { StepKind::Real } else { StepKind::Whole };
+                    (self.push(StepOp::Choose(c, a, b), changes), kind)
                 }
                 _ => return None,
             },
@@ -316,6 +331,19 @@ fn both(out: &mut [f64], a: &[f64], b: &[f64], f: impl Fn(f64, f64) -> f64) {
     }
 }
 
+/// A function for many keys, as the kernels compute it: up to a last bit that of the standard library.
+fn kernel(op: OneOperand, out: &mut [f64], x: &[f64]) {
+    let function = match op {
+        OneOperand::Ln => Pointwise::Log,
+        OneOperand::Of(Func::Exp) => Pointwise::Exp,
+        OneOperand::Of(Func::Tanh) => Pointwise::Tanh,
+        OneOperand::Of(Func::Sigmoid) => Pointwise::Sigmoid,
+        other => return unary(other, out, x),
+    };
+    apply(function, [FunctionArgument::Each(x); 3], out);
+    out.iter_mut().for_each(|x| *x = finite(*x));
+}
+
 fn unary(op: OneOperand, out: &mut [f64], x: &[f64]) {
     match op {
         OneOperand::Neg => each(out, x, |x| 0.0 - x),
@@ -389,7 +417,16 @@ impl PairProgram {
         if last + 1 < compiler.steps.len() {
             compiler.steps.push(compiler.steps[last].clone());
         }
-        Some(Self { steps: compiler.steps })
+        let decides = |step: &PairStep| {
+            matches!(
+                step.op,
+                StepOp::One(OneOperand::Floor, _)
+                    | StepOp::Two(TwoOperands::Real(BinaryOp::Rem), ..)
+                    | StepOp::Choose(..)
+            ) || matches!(step.op, StepOp::Two(TwoOperands::Real(op), ..) if op.is_boolean())
+        };
+        let smooth = !compiler.steps.iter().any(decides);
+        Some(Self { steps: compiler.steps, smooth })
     }
 
     /// Steps, each an operation for a key.
@@ -528,8 +565,16 @@ impl PairProgram {
                         *x = if is_inside { finite(value[place].to_f64()) } else { f64::NAN };
                     }
                 }
+                StepOp::One(op, x) if self.smooth && step.by_key => kernel(*op, out, of(*x)),
                 StepOp::One(op, x) => unary(*op, out, of(*x)),
                 StepOp::Two(op, a, b) => binary(*op, out, of(*a), of(*b)),
+                StepOp::Choose(c, a, b) => {
+                    let [c, a, b] = [of(*c), of(*a), of(*b)];
+                    for (key, x) in out.iter_mut().enumerate() {
+                        let c = value_of(c, key);
+                        *x = if c.is_nan() { c } else { value_of(if c == 1.0 { a } else { b }, key) };
+                    }
+                }
             }
         }
     }
@@ -585,6 +630,11 @@ impl PairProgram {
                     }
                     _ => {}
                 }
+            }
+            StepOp::Choose(c, a, b) => {
+                let c = of(c);
+                back.add(a, |key| truth(value_of(c, key) == 1.0));
+                back.add(b, |key| truth(value_of(c, key) == 0.0));
             }
             StepOp::Two(TwoOperands::Min | TwoOperands::Max, a, b) => {
                 let (value, first) = (of(step), of(a));
@@ -756,6 +806,7 @@ mod tests {
             "lt(mul(mul(mul(i, 1000000), 1000000), j), 5)",
             "true",
             "lt(min(i, read_0(j)), max(j, 2.5))",
+            "lt(when(gt(read_0(j), 0.1), div(i, j), sub(j, 2)), when(eq(i, 2), 1.5, 3))",
         ] {
             let (expr, numbers) = (parsed(text), Numbers::new());
             let uses = tables(&expr).operands();
@@ -797,6 +848,8 @@ mod tests {
             "div(sigmoid(mul(2, score)), sqrt(add(1, exp(read_0(i)))))",
             "sqrt(score)",
             "exp(mul(700.0, add(score, read_0(j))))",
+            "when(lt(sub(i, j), 2), mul(score, read_0(i)), when(gt(read_0(j), 0.1), log(read_0(j)), learn(head, 1)))",
+            "when(and(lt(j, 4), gt(read_0(j), 0.3)), sqrt(score), 2)",
         ] {
             let text = text.replace("abs_of_distance", "max(sub(i, j), sub(j, i))");
             let (expr, numbers) = (parsed(&text), Numbers::new());
@@ -836,7 +889,8 @@ mod tests {
                             );
                         } else {
                             told += 1;
-                            assert_eq!(value.map(f64::to_bits), Ok(found.to_bits()), "{text} at {env:?}, {key}");
+                            let near = value.clone().is_ok_and(|value| (value - found).abs() <= 4e-15 * value.abs());
+                            assert!(near, "{text} at {env:?}, {key}: {found}, expected {value:?}");
                         }
                     }
                 });

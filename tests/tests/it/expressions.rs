@@ -97,7 +97,8 @@ impl Grammar {
     fn whole(&self, depth: u64, draws: &mut Draws) -> Expr {
         use BinaryOp::{Add, Div, Mul, Pow, Rem, Sub};
         let less = depth.saturating_sub(1);
-        match draws.below(if depth == 0 { 5 } else { 14 }) {
+        match draws.below(if depth == 0 { 5 } else { 15 }) {
+            14 => self.choice(self.whole(less, draws), self.whole(less, draws), draws),
             0 => Expr::Int(pick(&[0, 1, 2, 3, 5, 7, 31, 62, 1 << 40], draws)),
             1 if self.vars.contains(&Var::I) => binary(Sub, Expr::Var(Var::I), Expr::Var(Var::J)),
             1..5 => Expr::Var(pick(self.vars, draws)),
@@ -110,6 +111,10 @@ impl Grammar {
             9 => binary(Pow, self.whole(less, draws), self.whole(less, draws)),
             _ => binary(pick(&[Add, Sub, Mul, Div, Rem], draws), self.whole(less, draws), self.whole(less, draws)),
         }
+    }
+
+    fn choice(&self, a: Expr, b: Expr, draws: &mut Draws) -> Expr {
+        Expr::Call(Func::When, vec![self.truth(1, draws), a, b])
     }
 
     fn real(&self, depth: u64, draws: &mut Draws) -> Expr {
@@ -125,7 +130,8 @@ impl Grammar {
             };
         }
         let read = self.reads && draws.below(2) == 0;
-        match draws.below(if depth == 0 { 2 } else { 12 }) {
+        match draws.below(if depth == 0 { 2 } else { 13 }) {
+            12 => self.choice(self.number(less, draws), self.real(less, draws), draws),
             0 | 4 if read => value(draws),
             1 if self.learned => learned(draws),
             0 | 1 => Expr::Float(pick(&[0.0, 0.1, 0.5, 1.0, 1.5, 2.0, 3.7, 1e3, 1e-3, 1e30, 1e200], draws)),
@@ -173,6 +179,7 @@ fn is_real(expr: &Expr) -> bool {
         Expr::Float(_) | Expr::Learn(..) | Expr::Read(..) | Expr::Score | Expr::Call(Func::Ln, _) => true,
         Expr::Call(Func::Floor | Func::Log, _) => false,
         Expr::Call(func, _) if func.of_real(0.0).is_some() => true,
+        Expr::Call(Func::When, args) => args.iter().skip(1).any(is_real),
         other => other.operands().into_iter().any(is_real),
     }
 }

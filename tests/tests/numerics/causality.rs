@@ -49,17 +49,22 @@ fn pack(graph: &Graph, rows: &[Vec<u32>]) -> Batch {
         },
         width: rows.iter().map(Vec::len).max().unwrap_or(0),
         depths: None,
-        given: given(graph, rows.len()),
+        given: given(graph, rows),
     }
 }
 
-fn given(graph: &Graph, rows: usize) -> Vec<Given> {
+/// What comes with the rows; numbers of positions follow from the position.
+fn given(graph: &Graph, rows: &[Vec<u32>]) -> Vec<Given> {
     let inputs = graph.nodes(MAIN).iter().map(|id| graph.node(*id)).filter(|node| node.op == Op::Input);
     let others =
         inputs.filter(|node| !["tokens", "labels", "weights"].iter().any(|own| node.get(attribute::NAME) == *own));
     let numbers = |node: &Node| {
-        let (_, width) = size(graph.ty(node.results[0]));
-        Given { name: node.get(attribute::NAME).into(), numbers: (0..rows * width).map(|n| (n as f64).sin()).collect() }
+        let ty = graph.ty(node.results[0]);
+        let numbers = match ty.ragged() {
+            Some(_) => rows.iter().flat_map(|row| (0..row.len()).map(|at| (at * at / 9 % 4) as f64)).collect(),
+            None => (0..rows.len() * size(ty).1).map(|n| (n as f64).sin()).collect(),
+        };
+        Given { name: node.get(attribute::NAME).into(), numbers }
     };
     others.map(numbers).collect()
 }
@@ -213,9 +218,13 @@ fn mask(draws: &mut Draws, depth: u64) -> Expr {
 
 /// A random number of positions and heads.
 fn number(draws: &mut Draws, depth: u64) -> Expr {
-    use BinaryOp::{Add, Div, Mul, Pow, Rem, Sub};
+    use BinaryOp::{Add, Div, Lt, Mul, Pow, Rem, Sub};
     let one = |draws: &mut Draws| Box::new(number(draws, depth - 1));
-    match draws.below(if depth == 0 { 5 } else { 9 }) {
+    match draws.below(if depth == 0 { 5 } else { 10 }) {
+        9 => {
+            let condition = Expr::Binary(Lt, one(draws), one(draws));
+            Expr::Call(Func::When, vec![condition, *one(draws), *one(draws)])
+        }
         0 | 1 => Expr::Var(Var::I),
         2 | 3 => Expr::Var(Var::J),
         4 => [Expr::Int(draws.below(4) as i64), Expr::Var(Var::Head)][draws.below(2) as usize].clone(),

@@ -253,7 +253,9 @@ impl Eval<'_, '_> {
                     op => Expr::Binary(*op, Box::new(a), Box::new(b)),
                 })
             }
-            ExprKind::Call(word, args, None) if Func::named(&word.text, args.len()).is_some() => {
+            ExprKind::Call(word, args, None)
+                if Func::named(&word.text, args.len()).is_some_and(|func| func != Func::When) =>
+            {
                 let func = Func::named(&word.text, args.len())?;
                 if let (Func::Floor, [arg]) = (func, &args[..])
                     && let Some((a, b)) = arg.as_quotient()

@@ -421,7 +421,8 @@ impl Readings {
     /// An expression with numbers for the names of values.
     fn numbered(&mut self, l: &Lower<'_>, expr: &Expr) -> Result<Expr, InvalidNode> {
         let mut unknown = None;
-        let expr = expr.clone().with_reads(&mut |name, indices| {
+        let expr = expr.clone().with_lookups(&mut |lookup| {
+            let Expr::Read(name, indices) = lookup else { return lookup };
             let Some(value) = l.value_read(&name) else {
                 unknown = Some(name.clone());
                 return Expr::Read(name, indices);

@@ -197,13 +197,23 @@ pub(super) fn parameters(
     let sizes = table_sizes(block, score, heads)
         .map_err(|e| InvalidNode(format!("the index `{}` of `{}` has no bound", e.index, block.title())))?;
     let names = tables(score).names;
-    let named = |n: usize| match (names[n], n) {
-        ("", 0) => field.to_owned(),
-        ("", n) => format!("{field}_{}", n + 1),
-        (name, _) => format!("{field}_{name}"),
-    };
+    let chosen = |name: &str| !name.is_empty() && !name.starts_with('_');
+    let taken = |number: usize| names.iter().any(|name| *name == number.to_string());
+    let mut named: Vec<String> = vec![];
+    for (n, name) in names.iter().enumerate() {
+        let own = match n {
+            _ if chosen(name) => format!("{field}_{name}"),
+            0 => field.to_owned(),
+            // A number that neither a name nor a table before has.
+            _ => {
+                let free = |number: &usize| !taken(*number) && !named.contains(&format!("{field}_{number}"));
+                (n + 1..).find(free).map(|number| format!("{field}_{number}")).unwrap_or_default()
+            }
+        };
+        named.push(own);
+    }
     let table = |(n, sizes): (usize, Vec<usize>)| {
-        l.param(&named(n), sizes.into_iter().map(Dim::Fixed).collect::<Vec<_>>(), init.clone())
+        l.param(&named[n], sizes.into_iter().map(Dim::Fixed).collect::<Vec<_>>(), init.clone())
     };
     sizes.into_iter().enumerate().map(table).collect()
 }

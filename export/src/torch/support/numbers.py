@@ -9,10 +9,12 @@ def real(x):
 
 def where(condition, yes, no):
     """`yes` where a condition holds, else `no`; of tensors, or of plain numbers."""
+    if not any(isinstance(x, torch.Tensor) for x in (condition, yes, no)):
+        return yes if condition else no
+    yes, no = both(yes, no)
     if not isinstance(condition, torch.Tensor):
         return yes if condition else no
-    kind = torch.float64 if isinstance(yes, float) and isinstance(no, float) else None
-    return torch.where(condition, torch.as_tensor(yes, dtype=kind, device=condition.device), no)
+    return torch.where(condition, yes.to(condition.device), no.to(condition.device))
 
 
 def both(a, b):
