@@ -483,6 +483,10 @@ impl<'e, 'l> Eval<'e, 'l> {
     fn bind(&mut self, name: &ast::Name, value: Option<ExpressionValue>) {
         match value {
             Some(value) => {
+                if !self.in_library() {
+                    let noted = self.l.note_place(&name.text);
+                    self.l.note_type(noted, value.describe());
+                }
                 self.frame.names.insert(name.text.clone(), value);
                 self.frame.failed.remove(&name.text);
             }

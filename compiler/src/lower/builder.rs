@@ -170,6 +170,19 @@ pub(crate) struct Lower<'a> {
     pub(crate) problems: Problems,
     /// How many expressions of definitions have been worked out.
     pub(crate) equations: usize,
+    /// What statements and equations of the files gave, in order.
+    pub(crate) bound: Vec<BindingType>,
+}
+
+/// A name of a model, and what it stands for.
+#[derive(Clone, Debug, PartialEq)]
+pub struct BindingType {
+    /// Its path, as in `loop.z` or `stack.0.attention`.
+    pub path: String,
+    /// Its type: `real[pos, 64]`, or what it is in words.
+    pub ty: String,
+    /// The sizes of the weights below it.
+    pub weights: Vec<Vec<Dim>>,
 }
 
 impl<'a> Lower<'a> {
@@ -212,6 +225,7 @@ impl<'a> Lower<'a> {
             by_equations: false,
             problems: Problems::default(),
             equations: 0,
+            bound: vec![],
         }
     }
 
@@ -270,11 +284,25 @@ impl<'a> Lower<'a> {
         let inputs = self.inputs.clone();
         let (steps, trying) = (self.steps.clone(), std::mem::replace(&mut self.trying, true));
         let counts = (self.leaves, self.streams, self.axes, self.equations);
+        let bound = self.bound.len();
         let out = body(self);
+        self.bound.truncate(bound);
         (self.graph, self.shown, self.params, self.inputs) = (graph, shown, params, inputs);
         (self.steps, self.trying) = (steps, trying);
         (self.leaves, self.streams, self.axes, self.equations) = counts;
         out
+    }
+
+    /// Notes the place of a name before what is inside it; [`Self::note_type`] says what it stands for.
+    pub(crate) fn note_place(&mut self, name: &str) -> usize {
+        let path = self.path.iter().map(String::as_str).chain([name]).collect::<Vec<_>>().join(".");
+        self.bound.push(BindingType { path, ty: String::new(), weights: vec![] });
+        self.bound.len() - 1
+    }
+
+    /// Notes what the name of a place stands for.
+    pub(crate) fn note_type(&mut self, at: usize, ty: String) {
+        self.bound[at].ty = ty;
     }
 
     /// What masks and biases call a value that they read: `name`, or with a number if another value is called so.

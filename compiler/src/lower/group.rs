@@ -1,7 +1,7 @@
 //! Groups of statements: layers one after another, and the gate around them.
 
 use super::builder::{LayerInputs, Lower, need};
-use crate::define;
+use crate::define::{self, EquationArray};
 use crate::feature::{AttentionContext, Lowering};
 use crate::ir::graph::{InvalidNode, Value};
 use crate::spec::Block;
@@ -31,6 +31,8 @@ pub(crate) fn layers(l: &mut Lower<'_>, block: &Block, here: &mut LayerInputs) -
         here.names.reserve(&path, &child.slot);
     }
     for (child, name) in block.children.iter().zip(&names) {
+        let gives = child.is_layer() && !matches!(child.feature.lower, Lowering::Equations(_)) || child.slot == "pool";
+        let noted = gives.then(|| l.note_place(name));
         here.state = match &child.feature.lower {
             Lowering::Layer(layer) | Lowering::Reduce(layer) => l.scoped(name, |l| layer(l, child, here))?,
             Lowering::Loop(steps) => l.scoped(name, |l| steps(l, child, here))?,
@@ -40,6 +42,10 @@ pub(crate) fn layers(l: &mut Lower<'_>, block: &Block, here: &mut LayerInputs) -
             Lowering::Equations(_) => define::run(l, child, here.state, &mut here.names)?,
             _ => here.state,
         };
+        if let Some(noted) = noted {
+            let ty = EquationArray::of(l.types(), here.state).describe();
+            l.note_type(noted, ty);
+        }
     }
     l.around = around;
     Ok(())

@@ -11,7 +11,7 @@ mod recurrence;
 mod starts;
 
 pub use crate::schema::Objective;
-pub use builder::Binding;
+pub use builder::{Binding, BindingType};
 pub(crate) use builder::{Halted, LayerInputs, Loss, Lower, choice, need};
 pub use group::statements;
 pub(crate) use group::{group, layers};
@@ -19,6 +19,8 @@ pub use objective::attach_loss;
 pub(crate) use objective::{answer, batch_input, forget, read, return_named};
 pub(crate) use recurrence::{BodyAdditions, CarriedValues, pay, remember, report};
 pub(crate) use starts::{LinearInit, Maps, Starts};
+
+use std::collections::BTreeSet;
 
 use crate::diag::{Diagnostic, Kind, Problems};
 use crate::feature::{Lowering, misplaced};
@@ -73,4 +75,28 @@ fn lowered(spec: &Spec, binding: &Binding, by_equations: bool) -> (Problems, Res
         _ => Err(misplaced(&spec.root)),
     };
     (std::mem::take(&mut l.problems), result.map(|()| l.into_graph()))
+}
+
+/// What every name of a model stands for, in the order of the text, with the weights below it. Of the copies of a stack it has the first.
+///
+/// # Errors
+/// See [`lower`].
+pub fn types(spec: &Spec, binding: &Binding) -> Result<Vec<BindingType>, InvalidNode> {
+    let mut l = Lower::new(spec, binding);
+    let Lowering::Model(model) = spec.root.feature.lower else { return Err(misplaced(&spec.root)) };
+    model(&mut l, &spec.root)?;
+    let mut bound = std::mem::take(&mut l.bound);
+    let is_copy = |part: &str| part.parse::<usize>().is_ok_and(|n| n > 0);
+    bound.retain(|one| !one.ty.is_empty() && !one.path.split('.').any(is_copy));
+    // A function is worked out wherever it is applied, and the steps of a loop more than once.
+    let mut seen = BTreeSet::new();
+    bound.retain(|one| seen.insert((one.path.clone(), one.ty.clone())));
+    let parameters = l.into_graph().parameters();
+    for one in &mut bound {
+        let below = parameters.iter().filter(|parameter| {
+            parameter.name.strip_prefix(&one.path).is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
+        });
+        one.weights = below.map(|parameter| parameter.ty.dims().to_vec()).collect();
+    }
+    Ok(bound)
 }
