@@ -121,6 +121,9 @@ const SCORE: Allowed = Allowed { score: true, place: "a score", ..BIAS };
 /// Depths.
 pub(crate) const DEPTH: Allowed =
     Allowed { vars: &[Var::Length], given: true, learn: false, score: false, words: &[], place: "a depth" };
+/// Numbers of choices in equations.
+pub(crate) const CHOICES: Allowed =
+    Allowed { vars: &[Var::Length, Var::Step], place: "a number of choices", ..CONSTANT };
 /// Plain numbers.
 pub(crate) const CONSTANT: Allowed =
     Allowed { vars: &[], given: false, learn: false, score: false, words: &[], place: "a constant" };
@@ -133,6 +136,11 @@ impl Allowed {
             (_, "score") => SCORE,
             _ => BIAS,
         }
+    }
+
+    /// Whether it may read values at the query and the key.
+    pub(crate) fn reads(&self) -> bool {
+        self.vars.contains(&Var::J)
     }
 
     /// What a definition of a name may use.
@@ -407,9 +415,9 @@ impl<'r> Resolver<'r> {
             return leaf(Expr::Score, ExpressionType::Float);
         }
         match name {
-            "past" if self.allowed.vars.contains(&Var::J) => return leaf(Expr::past(), ExpressionType::Bool),
-            "all" if self.allowed.vars.contains(&Var::J) => return leaf(Expr::Bool(true), ExpressionType::Bool),
-            "none" if self.allowed.vars.contains(&Var::J) => return leaf(Expr::Float(0.0), ExpressionType::Float),
+            "past" if self.allowed.reads() => return leaf(Expr::past(), ExpressionType::Bool),
+            "all" if self.allowed.reads() => return leaf(Expr::Bool(true), ExpressionType::Bool),
+            "none" if self.allowed.reads() => return leaf(Expr::Float(0.0), ExpressionType::Float),
             "none" | "past" | "all" => return self.misplaced(name, span),
             _ => {}
         }

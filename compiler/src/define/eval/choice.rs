@@ -8,17 +8,18 @@ use crate::define::constant::Constant;
 use crate::define::item::{ArrayAxis, EquationArray, ExpressionValue};
 use crate::define::losses;
 use crate::diag::{Diagnostic, Kind};
-use crate::expr::{BinaryOp, Env, Expr, Func, ScalarValue, Var, eval, simplify};
+use crate::expr::{Env, Expr, ScalarValue, Var, eval};
 use crate::ir::attribute::{self, Attrs, Chunking, StepBound};
 use crate::ir::graph::{NewNode, RegionId, Value};
 use crate::ir::ops::Op;
 use crate::ir::pointwise::Pointwise;
 use crate::ir::types::Attr;
 use crate::ir::verify::uncounted;
+use crate::resolve::{CHOICES, ExpressionType};
 use crate::schema::StatementField;
 use crate::source::Span;
 use crate::spec::FieldValue;
-use crate::syntax::ast::{ExprKind, ExprSyntax};
+use crate::syntax::ast::ExprSyntax;
 
 /// A computation for chosen positions alone, while it is built.
 #[derive(Clone, Debug)]
@@ -215,7 +216,8 @@ impl Eval<'_, '_> {
 
     /// A number of choices: a whole number, or an expression of `length` and `step`.
     pub(super) fn number_of_choices(&mut self, field: &StatementField, expr: &ExprSyntax) -> Option<FieldValue> {
-        let rule = simplify(self.rule(field, expr)?);
+        let typed = self.resolved(field, expr, CHOICES)?;
+        let rule = typed.expr.clone();
         if let Expr::Int(n) = rule {
             if !field.bounds.hold(n as f64) {
                 let message = format!("`{}` must be {}", field.name, field.bounds.describe());
@@ -225,74 +227,14 @@ impl Eval<'_, '_> {
         }
         let at = |length, step| eval(&rule, &Env { length, step, ..Env::default() });
         match at(7, 1) {
-            Ok(ScalarValue::Int(_)) => Some(FieldValue::Expr(rule)),
+            Ok(ScalarValue::Int(_)) if typed.ty == ExpressionType::Int => Some(FieldValue::Expr(rule)),
             Ok(_) => {
                 let message = format!("`{}` takes {}", field.name, field.kind.describe());
-                let diagnostic = Diagnostic::new(Kind::WrongType, expr.span, message).label("this is no whole number");
-                self.report(diagnostic.help("`floor(length / 2)` rounds down"))
+                let diagnostic = Diagnostic::new(Kind::WrongType, expr.span, message);
+                let cure = if typed.cure().is_empty() { "`floor(length / 2)` rounds down" } else { typed.cure() };
+                self.report(diagnostic.label(format!("this is {}", typed.ty.describe())).help(cure))
             }
             Err(why) => self.fail(Kind::OutOfRange, expr.span, format!("this has no value: {why}"), ""),
-        }
-    }
-
-    fn rule(&mut self, field: &StatementField, expr: &ExprSyntax) -> Option<Expr> {
-        let wrong = |this: &mut Self, label: String| {
-            let message = format!("`{}` takes {}", field.name, field.kind.describe());
-            this.wrong(expr.span, message, label)
-        };
-        match &expr.kind {
-            ExprKind::Int(v) => Some(Expr::Int(*v)),
-            ExprKind::Float(v) => Some(Expr::Float(*v)),
-            ExprKind::Group(x) => self.rule(field, x),
-            ExprKind::Neg(x) => Some(Expr::Neg(Box::new(self.rule(field, x)?))),
-            ExprKind::Binary(op, a, b) if !op.is_boolean() => {
-                let (a, b) = (self.rule(field, a), self.rule(field, b));
-                let (a, b) = (a?, b?);
-                Some(match op {
-                    BinaryOp::Div if a.is_whole() && b.is_whole() => Expr::quotient(a, b),
-                    op => Expr::Binary(*op, Box::new(a), Box::new(b)),
-                })
-            }
-            ExprKind::Call(word, args, None)
-                if Func::named(&word.text, args.len()).is_some_and(|func| func != Func::When) =>
-            {
-                let func = Func::named(&word.text, args.len())?;
-                if let (Func::Floor, [arg]) = (func, &args[..])
-                    && let Some((a, b)) = arg.as_quotient()
-                {
-                    let (a, b) = (self.rule(field, a), self.rule(field, b));
-                    let (a, b) = (a?, b?);
-                    return Some(match a.is_whole() && b.is_whole() {
-                        true => Expr::whole_quotient(a, b),
-                        false => Expr::Call(Func::Floor, vec![Expr::Binary(BinaryOp::Div, Box::new(a), Box::new(b))]),
-                    });
-                }
-                let args: Option<Vec<Expr>> = args.iter().map(|arg| self.rule(field, arg)).collect();
-                let args = args.filter(|args| args.len() == func.arity());
-                match args {
-                    Some(args) => Some(Expr::Call(func, args)),
-                    None => wrong(self, format!("`{}` takes {} of them", word.text, func.arity())),
-                }
-            }
-            ExprKind::Name(name) if name == "length" && !self.frame.names.contains_key(name) => {
-                Some(Expr::Var(Var::Length))
-            }
-            _ => match self.expr(expr, None)? {
-                ExpressionValue::Constant(Constant::Int(v)) => Some(Expr::Int(v)),
-                ExpressionValue::Constant(Constant::Float(v)) => Some(Expr::Float(v)),
-                ExpressionValue::Step(step) if step.before.is_none() => {
-                    let message = "`step` has no number here: gradients go through the last steps alone";
-                    self.fail(Kind::WrongType, expr.span, message, "write `grad: all`")
-                }
-                ExpressionValue::Step(step) => {
-                    let own = self.l.steps.as_ref().is_some_and(|steps| steps.number().value == step.value);
-                    match own && step.before == Some(0) {
-                        true => Some(Expr::Var(Var::Step)),
-                        false => wrong(self, "this is the step of another loop".to_owned()),
-                    }
-                }
-                other => wrong(self, format!("this is {}", other.describe())),
-            },
         }
     }
 

@@ -11,10 +11,12 @@ use crate::define::constant::Constant;
 use crate::define::item::{ArrayAxis, EquationArray, ExpressionValue};
 use crate::define::losses;
 use crate::define::names::read_names;
-use crate::diag::{Diagnostic, Kind};
+use crate::diag::{Diagnostic, Kind, Problems};
 use crate::expr::{Env, Expr, ReadFrom, ScalarValue, Uses, Var, eval, tables};
 use crate::ir::types::Dim;
-use crate::resolve::{Allowed, ExpressionType, NameBinding, NamedExpressions, PositionValue, Resolver, Scopes, Typed};
+use crate::resolve::{
+    Allowed, ExpressionType, NameBinding, NamedExpressions, PositionValue, Resolver, ScopeId, Scopes, Typed,
+};
 use crate::schema::StatementField;
 use crate::source::Span;
 use crate::spec::{Block, FieldValue};
@@ -23,6 +25,23 @@ use crate::syntax::ast::ExprSyntax;
 impl Eval<'_, '_> {
     /// The mask or bias of a setting; `None` if a problem was reported.
     pub(super) fn of_pairs(&mut self, field: &StatementField, expr: &ExprSyntax) -> Option<Expr> {
+        let allowed = Allowed::of_pairs(field);
+        self.with_names(field, expr, allowed, |resolver, scope| resolver.of_pairs(field, expr, scope))
+    }
+
+    /// An expression of a setting; `None` if a problem was reported.
+    pub(super) fn resolved(&mut self, field: &StatementField, expr: &ExprSyntax, allowed: Allowed) -> Option<Typed> {
+        self.with_names(field, expr, allowed, |resolver, scope| resolver.expression(expr, scope))
+    }
+
+    /// Works an expression out with the names of this place.
+    fn with_names<R>(
+        &mut self,
+        field: &StatementField,
+        expr: &ExprSyntax,
+        allowed: Allowed,
+        work: impl FnOnce(&mut Resolver<'_>, ScopeId) -> Option<R>,
+    ) -> Option<R> {
         let (mut scopes, mut scope) = (Scopes::default(), None);
         let mut read: BTreeMap<String, Span> = BTreeMap::new();
         read_names(expr, &mut |name| {
@@ -30,13 +49,18 @@ impl Eval<'_, '_> {
         });
         for (name, span) in read {
             if let Some(item) = self.of_name(&name, span) {
-                let bound = self.in_pairs(field, &name, item, span)?;
+                let bound = self.in_pairs((field, allowed), &name, item, span)?;
                 scope = scopes.bind(scope, &name, bound);
             }
         }
         // The library has no files whose names it could read.
         let named = if self.in_library() { Arc::new(NamedExpressions::default()) } else { self.l.named.clone() };
-        Resolver::new(&named, &mut scopes, &mut self.l.problems, Allowed::of_pairs(field)).of_pairs(field, expr, scope)
+        let mut problems = Problems::default();
+        let out = work(&mut Resolver::new(&named, &mut scopes, &mut problems, allowed), scope);
+        for diagnostic in problems.iter().cloned() {
+            let _: Option<()> = self.report(diagnostic);
+        }
+        out
     }
 
     /// What a name stands for here; nothing where it is none of this place.
@@ -51,7 +75,7 @@ impl Eval<'_, '_> {
     /// What a name of this place is in an expression of pairs.
     fn in_pairs(
         &mut self,
-        field: &StatementField,
+        (field, allowed): (&StatementField, Allowed),
         name: &str,
         item: ExpressionValue,
         span: Span,
@@ -83,6 +107,10 @@ impl Eval<'_, '_> {
                         self.report(diagnostic.label(label).help(help))
                     }
                 }
+            }
+            item if !allowed.reads() => {
+                let message = format!("`{}` takes {}", field.name, field.kind.describe());
+                self.wrong(span, message, format!("this is {}", item.describe()))
             }
             ExpressionValue::Array(_)
             | ExpressionValue::Scaled(..)
