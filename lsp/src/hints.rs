@@ -5,12 +5,11 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use rtc_compiler::ir::graph::{Graph, MAIN, RegionId};
 use rtc_compiler::ir::types::{Dim, Type};
-use rtc_compiler::lower::{Binding, statements};
+use rtc_compiler::lower::{Binding, statements, types};
 use rtc_compiler::pipeline::forward;
 use rtc_compiler::schema::Catalog;
 use rtc_compiler::source::Span;
 use rtc_compiler::spec::{Block, Origin, Spec};
-use rtc_compiler::syntax::ast::{BodyElement, BodySyntax, ItemKind};
 
 use crate::names::SymbolKey;
 use crate::world::{CheckedDocument, DocumentAnalysis, Hint};
@@ -29,6 +28,8 @@ struct StatementFacts {
     weights: Vec<Vec<Dim>>,
     /// The places in the model at which it stands: a block may be inserted several times.
     places: BTreeSet<String>,
+    /// Whether it is an equation.
+    equation: bool,
 }
 
 impl StatementFacts {
@@ -53,7 +54,7 @@ pub(crate) fn hints(analysis: &DocumentAnalysis, numbers: NumberCounter) -> Vec<
     let mut all: BTreeMap<Span, StatementFacts> = BTreeMap::new();
     for spec in known.specs.iter().filter(|spec| names.symbols.contains_key(&SymbolKey::Model(spec.name.clone()))) {
         let mut own = BTreeMap::new();
-        facts(known, spec, &mut own);
+        facts(spec, &mut own);
         own.into_iter().for_each(|(span, facts)| {
             all.entry(span).or_insert(facts);
         });
@@ -65,7 +66,9 @@ pub(crate) fn hints(analysis: &DocumentAnalysis, numbers: NumberCounter) -> Vec<
         let times = (facts.places.len() > 1).then(|| format!("in {} places", facts.places.len()));
         let parts: Vec<String> = facts.result.iter().map(|(_, ty)| ty.clone()).chain(weights).chain(times).collect();
         let offset = if alone(end) { *end } else { span.end as usize };
-        (!parts.is_empty()).then(|| Hint { offset, label: parts.join(", ") })
+        // Inside of a line the name of an equation is followed by its text.
+        let fits = !parts.is_empty() && (alone(end) || !facts.equation);
+        fits.then(|| Hint { offset, label: parts.join(", ") })
     };
     all.iter().zip(&lines).filter_map(hint).collect()
 }
@@ -82,12 +85,12 @@ fn count(block: &Block) -> usize {
     1 + block.children.iter().map(count).sum::<usize>()
 }
 
-fn facts(checked: &CheckedDocument, spec: &Spec, found: &mut BTreeMap<Span, StatementFacts>) {
+fn facts(spec: &Spec, found: &mut BTreeMap<Span, StatementFacts>) {
     if count(&spec.root) > MOST {
         return;
     }
-    let Ok(graph) = forward(spec, &Binding::from(&Catalog::default())) else { return };
-    let bindings = bindings(checked, spec);
+    let binding = Binding::from(&Catalog::default());
+    let Ok(graph) = forward(spec, &binding) else { return };
     // What is filled in by default stands nowhere.
     let written = |block: &&Block| block.span.source.0 == 0 && block.origin != Origin::Default;
     let mut resolved = BTreeMap::new();
@@ -117,10 +120,20 @@ fn facts(checked: &CheckedDocument, spec: &Spec, found: &mut BTreeMap<Span, Stat
         }
     }
     for parameter in graph.parameters() {
-        let (chain, rest) = resolve(&spec.root, &parameter.name);
-        let equation = rest.and_then(|name| bindings.get(name)).copied().flatten();
-        for span in chain.into_iter().filter(written).map(|block| block.span).chain(equation) {
+        let (chain, _) = resolve(&spec.root, &parameter.name);
+        for span in chain.into_iter().filter(written).map(|block| block.span) {
             found.entry(span).or_default().weights.push(parameter.ty.dims().to_vec());
+        }
+    }
+    for bound in types(spec, &binding).unwrap_or_default() {
+        if bound.equation && bound.span.source.0 == 0 {
+            let facts = found.entry(bound.span).or_default();
+            facts.equation = true;
+            // Applied several times, an equation has the type and the weights of the first time.
+            if facts.places.insert(bound.path) && facts.result.is_none() {
+                facts.result = Some(((Reverse(0), 0), bound.ty));
+                facts.weights = bound.weights;
+            }
         }
     }
 }
@@ -136,31 +149,4 @@ fn resolve<'s, 'p>(root: &'s Block, path: &'p str) -> (Vec<&'s Block>, Option<&'
         chain = longer;
     }
     (chain, None)
-}
-
-/// The equations of a model by the names that they bind; nothing for a name that several bind.
-fn bindings(checked: &CheckedDocument, spec: &Spec) -> BTreeMap<String, Option<Span>> {
-    fn collect(body: &BodySyntax, found: &mut BTreeMap<String, Option<Span>>) {
-        for element in &body.elements {
-            match element {
-                BodyElement::Equation(equation) => {
-                    for name in &equation.names {
-                        let known = found.contains_key(&name.text);
-                        found.insert(name.text.clone(), (!known).then_some(equation.span));
-                    }
-                }
-                BodyElement::Statement(statement) => statement.body.iter().for_each(|body| collect(body, found)),
-                _ => {}
-            }
-        }
-    }
-    let mut found = BTreeMap::new();
-    for item in &checked.root().file.items {
-        if let ItemKind::Model { name, body } = &item.kind
-            && name.text() == spec.name
-        {
-            collect(body, &mut found);
-        }
-    }
-    found
 }

@@ -689,7 +689,7 @@ fn hints_say_shapes_and_parameters() {
     let found = hints(&mut editor, &uri, &text);
     assert_eq!(
         found.get("share net = two_blocks { heads: heads }").map(String::as_str),
-        Some("106,496 parameters"),
+        Some("the function `two_blocks`, 106,496 parameters"),
         "{found:#?}"
     );
     let text = fs::read_to_string(root.join("doubling.rt")).expect("it is there");

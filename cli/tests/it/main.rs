@@ -43,6 +43,7 @@ mod sweeps;
 mod task_check;
 mod tensors;
 mod terminal;
+mod types;
 mod until;
 mod watched;
 mod weights;

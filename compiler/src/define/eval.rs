@@ -27,7 +27,7 @@ pub use steps::STATE;
 pub(crate) use steps::{LoopCarry, conditions, keeps_positions, nexts, starts};
 
 use super::constant::{self, Constant};
-use super::item::{ArrayAxis, EquationArray, ExpressionValue, FunctionValue, describe};
+use super::item::{ArrayAxis, BindingType, EquationArray, ExpressionValue, FunctionValue, describe};
 use super::losses;
 use super::names::{not_yet, read_values, unknown, unknown_value};
 use super::{Definition, atomic, words};
@@ -484,7 +484,7 @@ impl<'e, 'l> Eval<'e, 'l> {
         match value {
             Some(value) => {
                 if !self.in_library() {
-                    let noted = self.l.note_place(&name.text);
+                    let noted = self.l.note_place(BindingType::of_equation(name));
                     self.l.note_type(noted, value.describe());
                 }
                 self.frame.names.insert(name.text.clone(), value);

@@ -7,7 +7,9 @@ use crate::ir::attribute::At;
 use crate::ir::graph::{Graph, Value};
 use crate::ir::pointwise::Pointwise;
 use crate::ir::types::{BATCH, CLASSES, Dim, PAIRS, VOCAB, unprefixed};
+use crate::source::Span;
 use crate::spec::Block;
+use crate::syntax::ast::Name;
 
 /// An axis besides that of the rows, which equations do not see: no equation can mix rows.
 #[derive(Clone, Debug, PartialEq)]
@@ -20,6 +22,33 @@ pub(crate) enum ArrayAxis {
     Streams(usize),
     /// Channels, so many.
     Channels(Dim),
+}
+
+/// A name of a model, and what it stands for.
+#[derive(Clone, Debug, PartialEq)]
+pub struct BindingType {
+    /// Its path, as in `loop.z` or `stack.0.attention`.
+    pub path: String,
+    /// Where it stands: the name of an equation, or a statement.
+    pub span: Span,
+    /// Whether an equation binds it.
+    pub equation: bool,
+    /// Its type: `real[pos, 64]`, or what it is in words.
+    pub ty: String,
+    /// The sizes of the weights below it.
+    pub weights: Vec<Vec<Dim>>,
+}
+
+impl BindingType {
+    /// The name of an equation, not yet with its type.
+    pub(super) fn of_equation(name: &Name) -> Self {
+        Self { path: name.text.clone(), span: name.span, equation: true, ty: String::new(), weights: vec![] }
+    }
+
+    /// A statement of this name, not yet with its type.
+    pub(crate) fn of_statement(name: &str, block: &Block) -> Self {
+        Self { path: name.to_owned(), span: block.span, equation: false, ty: String::new(), weights: vec![] }
+    }
 }
 
 /// An array of numbers.

@@ -27,6 +27,7 @@ pub(crate) use eval::{
     keeps_positions, nexts, rank_of, repeated, results, run, starts, worked_out,
 };
 pub(crate) use forms::{FORMS, FormRow};
+pub use item::BindingType;
 pub(crate) use item::{EquationArray, LoopStep};
 pub(crate) use losses::of_model as loss_of_model;
 pub use names::is_built_in;

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use super::recurrence::BodyAdditions;
 use super::starts::{LinearInit, Starts};
-use crate::define::{BoundNames, ChoiceRegion};
+use crate::define::{BindingType, BoundNames, ChoiceRegion};
 use crate::diag::Problems;
 use crate::feature::AttentionContext;
 use crate::ir::attribute::{self, AttributeWord, Attrs, ParameterRole};
@@ -174,17 +174,6 @@ pub(crate) struct Lower<'a> {
     pub(crate) bound: Vec<BindingType>,
 }
 
-/// A name of a model, and what it stands for.
-#[derive(Clone, Debug, PartialEq)]
-pub struct BindingType {
-    /// Its path, as in `loop.z` or `stack.0.attention`.
-    pub path: String,
-    /// Its type: `real[pos, 64]`, or what it is in words.
-    pub ty: String,
-    /// The sizes of the weights below it.
-    pub weights: Vec<Vec<Dim>>,
-}
-
 impl<'a> Lower<'a> {
     /// An empty graph.
     pub(crate) fn new(spec: &Spec, binding: &'a Binding) -> Self {
@@ -294,9 +283,9 @@ impl<'a> Lower<'a> {
     }
 
     /// Notes the place of a name before what is inside it; [`Self::note_type`] says what it stands for.
-    pub(crate) fn note_place(&mut self, name: &str) -> usize {
-        let path = self.path.iter().map(String::as_str).chain([name]).collect::<Vec<_>>().join(".");
-        self.bound.push(BindingType { path, ty: String::new(), weights: vec![] });
+    pub(crate) fn note_place(&mut self, mut name: BindingType) -> usize {
+        name.path = self.path.iter().map(String::as_str).chain([&*name.path]).collect::<Vec<_>>().join(".");
+        self.bound.push(name);
         self.bound.len() - 1
     }
 

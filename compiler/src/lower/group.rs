@@ -1,7 +1,7 @@
 //! Groups of statements: layers one after another, and the gate around them.
 
 use super::builder::{LayerInputs, Lower, need};
-use crate::define::{self, EquationArray};
+use crate::define::{self, BindingType, EquationArray};
 use crate::feature::{AttentionContext, Lowering};
 use crate::ir::graph::{InvalidNode, Value};
 use crate::spec::Block;
@@ -32,7 +32,7 @@ pub(crate) fn layers(l: &mut Lower<'_>, block: &Block, here: &mut LayerInputs) -
     }
     for (child, name) in block.children.iter().zip(&names) {
         let gives = child.is_layer() && !matches!(child.feature.lower, Lowering::Equations(_)) || child.slot == "pool";
-        let noted = gives.then(|| l.note_place(name));
+        let noted = gives.then(|| l.note_place(BindingType::of_statement(name, child)));
         here.state = match &child.feature.lower {
             Lowering::Layer(layer) | Lowering::Reduce(layer) => l.scoped(name, |l| layer(l, child, here))?,
             Lowering::Loop(steps) => l.scoped(name, |l| steps(l, child, here))?,

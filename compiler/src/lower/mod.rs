@@ -10,8 +10,9 @@ mod objective;
 mod recurrence;
 mod starts;
 
+pub use crate::define::BindingType;
 pub use crate::schema::Objective;
-pub use builder::{Binding, BindingType};
+pub use builder::Binding;
 pub(crate) use builder::{Halted, LayerInputs, Loss, Lower, choice, need};
 pub use group::statements;
 pub(crate) use group::{group, layers};

@@ -889,7 +889,7 @@ mod tests {
                             );
                         } else {
                             told += 1;
-                            let near = value.clone().is_ok_and(|value| (value - found).abs() <= 4e-15 * value.abs());
+                            let near = value.is_ok_and(|value| (value - found).abs() <= 4e-15 * value.abs());
                             assert!(near, "{text} at {env:?}, {key}: {found}, expected {value:?}");
                         }
                     }
