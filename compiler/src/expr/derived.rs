@@ -24,7 +24,7 @@ impl DerivedFunction {
 pub(crate) const DERIVED: [DerivedFunction; 7] = [
     DerivedFunction::new("abs", 1, [true, true], |x| abs(&x[0])),
     DerivedFunction::new("sign", 1, [true, true], |x| sign(&x[0])),
-    DerivedFunction::new("relu", 1, [true, false], |x| call(Func::Max, [x[0].clone(), Expr::Int(0)])),
+    DerivedFunction::new("relu", 1, [true, true], |x| relu(&x[0])),
     DerivedFunction::new("rsqrt", 1, [false, false], |x| one_over(call(Func::Sqrt, [x[0].clone()]))),
     DerivedFunction::new("softplus", 1, [false, true], |x| softplus(&x[0])),
     DerivedFunction::new("silu", 1, [false, true], |x| {
@@ -58,21 +58,39 @@ fn one_over(x: Expr) -> Expr {
     both(BinaryOp::Div, Expr::Float(1.0), x)
 }
 
+fn larger(x: &Expr, other: Expr) -> Expr {
+    call(Func::Max, [x.clone(), other])
+}
+
+/// `above` for a number above 0, `below` for one below, and 0 for 0.
+fn by_sign(x: &Expr, above: Expr, below: Expr) -> Expr {
+    let compared = |op| both(op, x.clone(), Expr::Int(0));
+    let other = call(Func::When, [compared(BinaryOp::Lt), below, Expr::Int(0)]);
+    call(Func::When, [compared(BinaryOp::Gt), above, other])
+}
+
+/// The slope at 0 is 0, as in equations.
 fn abs(x: &Expr) -> Expr {
-    call(Func::Max, [x.clone(), negative(x)])
+    if x.is_whole() { larger(x, negative(x)) } else { by_sign(x, x.clone(), negative(x)) }
 }
 
 fn sign(x: &Expr) -> Expr {
-    let compared = |op| both(op, x.clone(), Expr::Int(0));
-    let below = call(Func::When, [compared(BinaryOp::Lt), Expr::Int(-1), Expr::Int(0)]);
-    call(Func::When, [compared(BinaryOp::Gt), Expr::Int(1), below])
+    by_sign(x, Expr::Int(1), Expr::Int(-1))
 }
 
-/// `log(1 + exp(x))` without overflow.
+/// The slope at 0 is 0, as in equations.
+fn relu(x: &Expr) -> Expr {
+    match x.is_whole() {
+        true => larger(x, Expr::Int(0)),
+        false => call(Func::When, [both(BinaryOp::Gt, x.clone(), Expr::Int(0)), x.clone(), Expr::Int(0)]),
+    }
+}
+
+/// `log(1 + exp(x))` without overflow. Both larger numbers are the first one at 0, so that the slopes add up to that of the function.
 fn softplus(x: &Expr) -> Expr {
-    let rest = call(Func::Exp, [negative(&abs(x))]);
+    let rest = call(Func::Exp, [negative(&larger(x, negative(x)))]);
     let log = call(Func::Ln, [both(BinaryOp::Add, Expr::Float(1.0), rest)]);
-    both(BinaryOp::Add, call(Func::Max, [x.clone(), Expr::Int(0)]), log)
+    both(BinaryOp::Add, larger(x, Expr::Int(0)), log)
 }
 
 fn lerp(t: &Expr, a: &Expr, b: &Expr) -> Expr {
@@ -87,34 +105,38 @@ pub(crate) fn either(condition: &Expr, a: Expr, b: Expr) -> Expr {
 
 /// A comparison of choices as a choice of comparisons, if it has at most so many parts, and one of an absolute value as two.
 pub(crate) fn lifted(comparison: Expr, size: usize, most: usize) -> Expr {
+    let comparison = match two_sided(comparison) {
+        Ok(both) => return both,
+        Err(comparison) => comparison,
+    };
     match comparison.split_choice() {
         Some((c, x, y)) if size <= most => either(&c, lifted(x, 2 * size, most), lifted(y, 2 * size, most)),
-        Some(_) => comparison,
-        None => two_sided(comparison),
+        _ => comparison,
     }
 }
 
-/// `abs(x) <= r` as `x <= r and -x <= r`: two ends of a range.
-fn two_sided(comparison: Expr) -> Expr {
-    let Expr::Binary(op, a, b) = &comparison else { return comparison };
+/// `abs(x) <= r` as `x <= r and -x <= r`: two ends of a range. Any other comparison, and one that holds further choices, is an error.
+fn two_sided(comparison: Expr) -> Result<Expr, Expr> {
+    let Expr::Binary(op, a, b) = &comparison else { return Err(comparison) };
     let (op, x, other) = match (inside_abs(a), inside_abs(b)) {
         (Some(x), None) => (*op, x, b),
         (None, Some(x)) => (op.mirrored(), x, a),
-        _ => return comparison,
+        _ => return Err(comparison),
     };
+    if [x, other].iter().any(|part| part.split_choice().is_some()) {
+        return Err(comparison);
+    }
     let one = |x: Expr| both(op, x, (**other).clone());
     match op {
-        BinaryOp::Lt | BinaryOp::Le => both(BinaryOp::And, one(x.clone()), one(negative(x))),
-        BinaryOp::Gt | BinaryOp::Ge => both(BinaryOp::Or, one(x.clone()), one(negative(x))),
-        _ => comparison,
+        BinaryOp::Lt | BinaryOp::Le => Ok(both(BinaryOp::And, one(x.clone()), one(negative(x)))),
+        BinaryOp::Gt | BinaryOp::Ge => Ok(both(BinaryOp::Or, one(x.clone()), one(negative(x)))),
+        _ => Err(comparison),
     }
 }
 
 /// The x of `abs(x)`.
 fn inside_abs(expr: &Expr) -> Option<&Expr> {
-    let Expr::Call(Func::Max, args) = expr else { return None };
-    match &args[..] {
-        [x, Expr::Neg(y)] if **y == *x => Some(x),
-        _ => None,
-    }
+    let Expr::Call(func @ (Func::Max | Func::When), args) = expr else { return None };
+    let x = if *func == Func::Max { &args[0] } else { &args[1] };
+    (abs(x) == *expr).then_some(x)
 }

@@ -26,6 +26,17 @@ impl Resolver<'_> {
             let expr = if chosen.ty == ty { chosen.expr } else { real(chosen.expr) };
             return Some(Typed { expr, ty, ..chosen });
         }
+        // A choice of conditions has its own condition twice.
+        let condition = match ty {
+            ExpressionType::Bool if condition.expr.holds_draw() => {
+                let message =
+                    "a choice of conditions reads its own one twice, and a draw gives another number each time";
+                let diagnostic = Diagnostic::new(Kind::WrongType, c.span, message);
+                return self.problems.fail(diagnostic.label("here a number is drawn"));
+            }
+            ExpressionType::Bool => self.with_named_tables(condition),
+            _ => condition,
+        };
         let typed = self.join(vec![condition, first, second], ty, span, |parts| {
             let [c, a, b] = <[Expr; 3]>::try_from(parts).expect("three operands were given");
             match ty {
