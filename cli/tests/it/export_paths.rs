@@ -61,7 +61,7 @@ const REFUSED: &[(&str, &str, &str)] = &[
     ("onnx", "diagnostics_", "`beam` is a beam search"),
     ("onnx", "language packed", "an ONNX file has the tokens alone"),
     ("onnx", "own_data apart", "an ONNX file has the tokens alone"),
-    ("onnx", "packed ", "an ONNX file has the tokens alone"),
+    ("onnx", "packed", "an ONNX file has the tokens alone"),
 ];
 /// Specs that this test cannot train, and why.
 const UNTRAINED: &[(&str, &str)] = &[
