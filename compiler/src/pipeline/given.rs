@@ -167,6 +167,12 @@ impl<'g> Judge<'g> {
         end(found)
     }
 
+    /// Whether a node is an input of numbers that come with the rows, as `x = given(..)` takes them.
+    fn comes_with_rows(&self, node: &Node) -> bool {
+        let ty = self.graph.ty(node.results[0]);
+        !["tokens", "labels", "weights"].contains(&node.get(attribute::NAME)) && ty.is_real() && ty.is_batched()
+    }
+
     /// What every model has: the tokens as its input, answers, and nothing of a training step.
     fn model(&self) -> Result<(), Vec<Problem>> {
         let mut found = vec![];
@@ -183,8 +189,11 @@ impl<'g> Judge<'g> {
         for (id, node) in self.nodes() {
             match node.op {
                 Op::Input if pays && ["labels", "weights"].contains(&node.get(attribute::NAME)) => {}
+                Op::Input if self.comes_with_rows(node) => {}
                 Op::Input if node.get(attribute::NAME) != "tokens" || *self.graph.ty(node.results[0]) != tokens => {
-                    let message = format!("the only input of a model is `tokens`, {tokens}: this is no forward graph");
+                    let message = format!(
+                        "the only input of a model is `tokens`, {tokens}, besides real numbers of the rows: this is no forward graph"
+                    );
                     found.push(self.problem(id, message));
                 }
                 Op::Accumulate | Op::Save => found.push(self.trained(id)),
