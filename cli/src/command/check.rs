@@ -50,7 +50,7 @@ pub(crate) struct Options {
     pub(crate) time: TimeLimit,
 }
 
-/// What a check can print besides problems.
+/// A finding that a check can print besides problems.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 enum Finding {
     /// The type of every statement and equation, and the weights below it
@@ -128,12 +128,12 @@ fn found_types(
     problems: &Problems,
     options: &Options,
     catalog: &Catalog,
-) -> Vec<(String, Vec<BindingType>)> {
+) -> Result<Vec<(String, Vec<BindingType>)>, SessionFailure> {
     if options.emit != Some(Finding::Types) || problems.has_errors() {
-        return vec![];
+        return Ok(vec![]);
     }
-    let of = |spec: &&Spec| Some((spec.name.clone(), types(spec, &Binding::from(catalog)).ok()?));
-    specs.iter().filter_map(of).collect()
+    let of = |spec: &&Spec| Ok((spec.name.clone(), types(spec, &Binding::from(catalog))?));
+    specs.iter().map(of).collect()
 }
 
 fn check_one(arg: &SpecArg, options: &Options, catalog: &Catalog) -> Result<FileReport, SessionFailure> {
@@ -142,7 +142,7 @@ fn check_one(arg: &SpecArg, options: &Options, catalog: &Catalog) -> Result<File
     // A file may hold masks and blocks alone, but in an empty one the model is missing.
     if arg.target.is_none() && sets.is_empty() && !arg.is_graph() && !source.text.trim().is_empty() {
         let (specs, problems, sources) = check_all(&arg.loader(), source, catalog);
-        let types = found_types(&specs.iter().collect::<Vec<_>>(), &problems, options, catalog);
+        let types = found_types(&specs.iter().collect::<Vec<_>>(), &problems, options, catalog)?;
         return Ok(FileReport { models: specs.into_iter().map(|spec| spec.name).collect(), types, problems, sources });
     }
     match arg.check(sets, catalog) {
@@ -153,7 +153,7 @@ fn check_one(arg: &SpecArg, options: &Options, catalog: &Catalog) -> Result<File
             };
             Ok(FileReport {
                 models: vec![checked.definition.name().to_owned()],
-                types: found_types(&specs, &checked.problems, options, catalog),
+                types: found_types(&specs, &checked.problems, options, catalog)?,
                 problems: checked.problems,
                 sources: checked.sources,
             })

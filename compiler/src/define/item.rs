@@ -24,12 +24,12 @@ pub(crate) enum ArrayAxis {
     Channels(Dim),
 }
 
-/// A name of a model, and what it stands for.
+/// A name of a model, with the type of its value.
 #[derive(Clone, Debug, PartialEq)]
 pub struct BindingType {
     /// Its path, as in `loop.z` or `stack.0.attention`.
     pub path: String,
-    /// Where it stands: the name of an equation, or a statement.
+    /// The place of the name of an equation, or of the statement.
     pub span: Span,
     /// Whether an equation binds it.
     pub equation: bool,

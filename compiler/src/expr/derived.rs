@@ -4,7 +4,7 @@
 
 use super::{BinaryOp, Expr, Func};
 
-/// A function by what it is made of; `whole` where a whole number gives a whole one.
+/// A function that is made of others; `whole` if whole numbers give a whole one.
 pub(crate) struct DerivedFunction {
     pub(crate) name: &'static str,
     pub(crate) arity: usize,

@@ -170,7 +170,7 @@ pub(crate) struct Lower<'a> {
     pub(crate) problems: Problems,
     /// How many expressions of definitions have been worked out.
     pub(crate) equations: usize,
-    /// What statements and equations of the files gave, in order.
+    /// The statements and equations of the files that were worked out, in order.
     pub(crate) bound: Vec<BindingType>,
 }
 
@@ -282,14 +282,14 @@ impl<'a> Lower<'a> {
         out
     }
 
-    /// Notes the place of a name before what is inside it; [`Self::note_type`] says what it stands for.
+    /// Notes the place of a name before the names inside it; [`Self::note_type`] adds its type.
     pub(crate) fn note_place(&mut self, mut name: BindingType) -> usize {
         name.path = self.path.iter().map(String::as_str).chain([&*name.path]).collect::<Vec<_>>().join(".");
         self.bound.push(name);
         self.bound.len() - 1
     }
 
-    /// Notes what the name of a place stands for.
+    /// Notes the type of a name.
     pub(crate) fn note_type(&mut self, at: usize, ty: String) {
         self.bound[at].ty = ty;
     }

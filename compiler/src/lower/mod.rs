@@ -78,7 +78,7 @@ fn lowered(spec: &Spec, binding: &Binding, by_equations: bool) -> (Problems, Res
     (std::mem::take(&mut l.problems), result.map(|()| l.into_graph()))
 }
 
-/// What every name of a model stands for, in the order of the text, with the weights below it. Of the copies of a stack it has the first.
+/// The type of every name of a model, in the order of the text, with the weights below it; of the copies of a stack those of the first.
 ///
 /// # Errors
 /// See [`lower`].

@@ -1,14 +1,14 @@
 //! Learned tables without a name, where an expression that has some is written once and stands in several places.
 //!
-//! `learn[head]` is a table of its own wherever it is written. What is handed to a function is written once, however often the function
+//! `learn[head]` is a table of its own wherever it is written. An argument of a function is written once, however often the function
 //! reads it: its tables get names while the expression is resolved, and those that stand in several places keep one.
 
 use super::{Resolver, Typed};
 use crate::expr::Expr;
 
-/// What the names of tables begin with that the resolver gives.
+/// The first letter of the names of tables that the resolver gives.
 const GIVEN: char = '#';
-/// What those begin with that stay.
+/// The first letter of those names that stay.
 const KEPT: char = '_';
 
 impl Resolver<'_> {
