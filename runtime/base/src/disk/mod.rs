@@ -50,6 +50,39 @@ impl FileSystem {
         Self { root: root.to_owned() }
     }
 
+    /// Opens a file that is there, to add to its end.
+    ///
+    /// # Errors
+    /// Those of [`beneath::append`].
+    pub fn open_to_append(&self, path: &Path) -> io::Result<File> {
+        beneath::append(&self.root, self.name(path)?)
+    }
+
+    /// Opens a file that is there, to cut it.
+    ///
+    /// # Errors
+    /// Those of [`beneath::write`].
+    pub fn open_to_cut(&self, path: &Path) -> io::Result<File> {
+        beneath::write(&self.root, self.name(path)?)
+    }
+
+    /// Puts a copy of a file in its place, so that what another process writes into the file that it has open stays out of the copy.
+    ///
+    /// # Errors
+    /// The file is absent, or one of the operations fails.
+    pub fn renew(&self, path: &Path) -> io::Result<()> {
+        let mut old = beneath::open(&self.root, self.name(path)?)?;
+        let fresh = draft(path);
+        let name = self.name(&fresh)?;
+        let mut copy = beneath::create_new(&self.root, name)?;
+        let copied = io::copy(&mut old, &mut copy).and_then(|_| copy.sync_all());
+        let renewed = copied.and_then(|()| self.rename(&fresh, path));
+        if renewed.is_err() {
+            beneath::remove(&self.root, name)?;
+        }
+        renewed
+    }
+
     /// The name of a path below the folder.
     fn name<'p>(&self, path: &'p Path) -> io::Result<&'p Path> {
         let outside = || io::Error::new(ErrorKind::InvalidInput, format!("it is not below {}", self.root.display()));
@@ -76,11 +109,11 @@ impl Disk for FileSystem {
     }
 
     fn append(&self, path: &Path, bytes: &[u8]) -> io::Result<()> {
-        beneath::append(&self.root, self.name(path)?)?.write_all(bytes)
+        self.open_to_append(path)?.write_all(bytes)
     }
 
     fn truncate(&self, path: &Path, length: u64) -> io::Result<()> {
-        beneath::write(&self.root, self.name(path)?)?.set_len(length)
+        self.open_to_cut(path)?.set_len(length)
     }
 
     fn sync(&self, path: &Path) -> io::Result<()> {

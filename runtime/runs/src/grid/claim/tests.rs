@@ -177,6 +177,23 @@ fn one_that_lost_its_claim_writes_nothing() {
 }
 
 #[test]
+fn a_late_write_of_one_that_lost_its_claim_stays_out_of_the_run() {
+    let grid = tempfile::tempdir().expect("a folder");
+    let path = grid.path().join("metrics.jsonl");
+    fs::write(&path, "1\n").expect("a file");
+    // The earlier holder has opened the file, and is suspended before it writes.
+    let mut late = fs::OpenOptions::new().append(true).open(&path).expect("a file");
+    let claim = Claims::of(grid.path(), LONG).take("a", 0).expect("writable").expect("it is free");
+    let disk = Fenced::by(&claim, grid.path());
+    disk.create(&path).expect("it is held");
+    disk.append(&path, b"2\n").expect("it is held");
+    late.write_all(b"3\n").expect("the old file is open");
+    late.set_len(0).expect("the old file is open");
+    assert_eq!(fs::read_to_string(&path).expect("it is there"), "1\n2\n");
+    assert_eq!(fs::read_dir(grid.path()).expect("a folder").count(), 2, "the file and the claims");
+}
+
+#[test]
 fn a_file_system_without_links_has_one_winner_too() {
     let folder = tempfile::tempdir().expect("a folder");
     let cell = CellClaims { grid: folder.path().to_owned(), name: PathBuf::new() };
