@@ -4,9 +4,7 @@ mod derived;
 mod drawn;
 mod eval;
 mod keys;
-mod lack;
 mod learned;
-mod meaning;
 mod quotient;
 mod range;
 mod reach;
@@ -19,13 +17,11 @@ use std::fmt;
 pub use derived::derived;
 pub(crate) use derived::{DERIVED, either, lifted};
 pub use drawn::{Chance, Distribution, Draw, Per};
-pub use eval::{Env, EvalError, ScalarValue, eval, eval_with};
+pub use eval::{Env, EvalError, ScalarValue, eval, eval_with, reading};
 pub use keys::{KeyBound, distances, keys};
-pub use lack::{BiasContext, Lack, lack};
-pub use learned::{Lookup, ReadFrom, Slope, Uses, flat, reading, slope, tables};
-pub use meaning::{Action, Care, LARGEST_BIAS, Meaning, Sort, Term, Untold, bias_meaning, meaning};
-pub(crate) use range::is_natural;
-pub use range::{BiasFacts, Unbounded, most, sizes};
+pub use learned::{Lookup, ReadFrom, Uses, flat, tables};
+pub use range::{BiasFacts, LARGEST_BIAS, LARGEST_WHOLE, Unbounded, most, sizes};
+pub(crate) use range::{bounds, is_natural, is_whole};
 pub use reach::{KeyReach, reach};
 pub use score::{ScaledScore, ScoreExpr};
 pub use shift::{by_distance, pairs_by_distance};
@@ -256,18 +252,6 @@ impl Func {
             Self::Tanh => Some(x.tanh()),
             Self::Sigmoid => Some(1.0 / (1.0 + (-x).exp())),
             Self::Min | Self::Max | Self::Log | Self::Ln | Self::Floor | Self::When => None,
-        }
-    }
-
-    /// The derivative of [`Self::of_real`], or of the logarithm, at a number, of which `y` is the value; 0 for all others.
-    pub fn slope(self, x: f64, y: f64) -> f64 {
-        match self {
-            Self::Ln => 1.0 / x,
-            Self::Exp => y,
-            Self::Sqrt => 0.5 / y,
-            Self::Tanh => 1.0 - y * y,
-            Self::Sigmoid => y * (1.0 - y),
-            Self::Min | Self::Max | Self::Log | Self::Floor | Self::When => 0.0,
         }
     }
 

@@ -2,8 +2,9 @@
 
 use thiserror::Error;
 
-use super::range::is_whole;
-use super::{BinaryOp, Chance, Expr, Func, Var};
+use super::learned::uses;
+use super::range::{LARGEST_WHOLE, is_whole};
+use super::{BinaryOp, Chance, Expr, Func, Lookup, Var};
 
 /// The values of the variables.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -25,7 +26,7 @@ pub struct Env {
 /// A number or a truth value.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum ScalarValue {
-    /// An integer.
+    /// An integer, at most [`LARGEST_WHOLE`] in size.
     Int(i64),
     /// A real number; always finite.
     Float(f64),
@@ -46,7 +47,7 @@ pub enum EvalError {
     /// `x / 0` or `x % 0`
     #[error("division by zero")]
     DivideByZero,
-    /// A result outside 64-bit integers, or an infinite real number.
+    /// An integer above [`LARGEST_WHOLE`] in size, or an infinite real number.
     #[error("the result is too large")]
     TooLarge,
     /// An integer to a negative power; the checker makes the base a real number where the exponent may be negative.
@@ -108,7 +109,7 @@ impl std::fmt::Display for ScalarValue {
 
 impl ScalarValue {
     /// The number as a real one.
-    pub(super) fn real(self) -> Result<f64, EvalError> {
+    pub(crate) fn real(self) -> Result<f64, EvalError> {
         self.number().map(ScalarNumber::float)
     }
 
@@ -153,31 +154,80 @@ pub fn eval(expr: &Expr, env: &Env) -> Result<ScalarValue, EvalError> {
 
 /// The value of an expression whose draws come from `chance`.
 pub fn eval_with(expr: &Expr, env: &Env, chance: Option<&dyn Chance>) -> Result<ScalarValue, EvalError> {
-    let eval = |expr: &Expr, env: &Env| eval_with(expr, env, chance);
-    Ok(match expr {
-        Expr::Int(v) => ScalarValue::Int(*v),
-        Expr::Float(v) => ScalarValue::Float(*v),
-        Expr::Bool(v) => ScalarValue::Bool(*v),
-        Expr::Var(var) => ScalarValue::Int(env.get(*var)),
-        Expr::Given => ScalarValue::Int(env.given.ok_or(EvalError::NotGiven)?),
-        Expr::Neg(x) => match eval(x, env)?.number()? {
-            ScalarNumber::Int(v) => ScalarValue::Int(v.checked_neg().ok_or(EvalError::TooLarge)?),
-            ScalarNumber::Float(v) => ScalarValue::Float(-v),
-        },
-        Expr::Not(x) => ScalarValue::Bool(!eval(x, env)?.truth()?),
-        Expr::Binary(BinaryOp::And, a, b) => ScalarValue::Bool(eval(a, env)?.truth()? && eval(b, env)?.truth()?),
-        Expr::Binary(BinaryOp::Or, a, b) => ScalarValue::Bool(eval(a, env)?.truth()? || eval(b, env)?.truth()?),
-        Expr::Binary(op, a, b) => binary(*op, eval(a, env)?, eval(b, env)?)?,
-        Expr::Call(func, args) => match args.as_slice() {
-            [x] => call_one(*func, eval(x, env)?)?,
-            [a, b] => call(*func, eval(a, env)?, eval(b, env)?)?,
-            [c, a, b] => chosen(eval(if eval(c, env)?.truth()? { a } else { b }, env)?, [a, b]),
-            _ => return Err(EvalError::WrongKind),
-        },
-        Expr::Draw(draw) => draw.value(env, chance)?,
-        Expr::Learn(..) => return Err(EvalError::Learned),
-        Expr::Read(..) | Expr::Score => return Err(EvalError::Read),
-    })
+    Walk { env, chance, lookup: None, next: 0 }.value(expr)
+}
+
+/// The value of an expression whose numbers that are read `lookup(use, indices)` gives; one that is not finite is none.
+///
+/// # Errors
+/// As for [`eval`], and what `lookup` reports.
+pub fn reading(expr: &Expr, env: &Env, lookup: &mut Lookup<'_>) -> Result<ScalarValue, EvalError> {
+    Walk { env, chance: None, lookup: Some(lookup), next: 0 }.value(expr)
+}
+
+struct Walk<'a, 'l> {
+    env: &'a Env,
+    chance: Option<&'a dyn Chance>,
+    lookup: Option<&'a mut Lookup<'l>>,
+    /// The use that is met next.
+    next: usize,
+}
+
+impl Walk<'_, '_> {
+    fn value(&mut self, expr: &Expr) -> Result<ScalarValue, EvalError> {
+        Ok(match expr {
+            Expr::Int(v) => ScalarValue::Int(exact(*v).ok_or(EvalError::TooLarge)?),
+            Expr::Float(v) => ScalarValue::Float(*v),
+            Expr::Bool(v) => ScalarValue::Bool(*v),
+            Expr::Var(var) => ScalarValue::Int(self.env.get(*var)),
+            Expr::Given => ScalarValue::Int(self.env.given.ok_or(EvalError::NotGiven)?),
+            Expr::Neg(x) => match self.value(x)?.number()? {
+                ScalarNumber::Int(v) => ScalarValue::Int(-v),
+                ScalarNumber::Float(v) => ScalarValue::Float(-v),
+            },
+            Expr::Not(x) => ScalarValue::Bool(!self.value(x)?.truth()?),
+            Expr::Binary(op @ (BinaryOp::And | BinaryOp::Or), a, b) => {
+                let first = self.value(a)?.truth()?;
+                if first == (*op == BinaryOp::Or) {
+                    self.pass(b);
+                    return Ok(ScalarValue::Bool(first));
+                }
+                ScalarValue::Bool(self.value(b)?.truth()?)
+            }
+            Expr::Binary(op, a, b) => binary(*op, self.value(a)?, self.value(b)?)?,
+            Expr::Call(func, args) => match args.as_slice() {
+                [x] => call_one(*func, self.value(x)?)?,
+                [a, b] => call(*func, self.value(a)?, self.value(b)?)?,
+                [c, a, b] => {
+                    let value = if self.value(c)?.truth()? {
+                        let value = self.value(a)?;
+                        self.pass(b);
+                        value
+                    } else {
+                        self.pass(a);
+                        self.value(b)?
+                    };
+                    chosen(value, [a, b])
+                }
+                _ => return Err(EvalError::WrongKind),
+            },
+            Expr::Draw(draw) => draw.value(self.env, self.chance)?,
+            Expr::Learn(_, indices) => self.read(indices, EvalError::Learned)?,
+            Expr::Read(_, indices) => self.read(indices, EvalError::Read)?,
+            Expr::Score => self.read(&[], EvalError::Read)?,
+        })
+    }
+
+    /// What is not worked out has uses all the same.
+    fn pass(&mut self, expr: &Expr) {
+        self.next += uses(expr);
+    }
+
+    fn read(&mut self, indices: &[Expr], otherwise: EvalError) -> Result<ScalarValue, EvalError> {
+        let value = self.lookup.as_mut().ok_or(otherwise)?(self.next, indices)?;
+        self.next += 1;
+        if value.is_finite() { Ok(ScalarValue::Float(value)) } else { Err(EvalError::TooLarge) }
+    }
 }
 
 pub(super) fn binary(op: BinaryOp, a: ScalarValue, b: ScalarValue) -> Result<ScalarValue, EvalError> {
@@ -199,15 +249,6 @@ pub(super) fn binary(op: BinaryOp, a: ScalarValue, b: ScalarValue) -> Result<Sca
             if value.is_finite() { Ok(ScalarValue::Float(value)) } else { Err(EvalError::TooLarge) }
         }
     }
-}
-
-/// A comparison of two truth values, or of numbers that may be none: what is no number differs from all.
-pub(super) fn compare_any(op: BinaryOp, a: ScalarValue, b: ScalarValue) -> Result<ScalarValue, EvalError> {
-    let is_none = |x: ScalarValue| matches!(x, ScalarValue::Float(x) if x.is_nan());
-    if is_none(a) || is_none(b) {
-        return Ok(ScalarValue::Bool(op == BinaryOp::Ne));
-    }
-    binary(op, a, b)
 }
 
 fn compare(op: BinaryOp, a: ScalarNumber, b: ScalarNumber) -> Result<ScalarValue, EvalError> {
@@ -241,7 +282,13 @@ fn integers(op: BinaryOp, a: i64, b: i64) -> Result<i64, EvalError> {
         BinaryOp::Pow => power(a, b),
         _ => return Err(EvalError::WrongKind),
     }
+    .and_then(exact)
     .ok_or(EvalError::TooLarge)
+}
+
+/// A whole number, where it is exact.
+fn exact(value: i64) -> Option<i64> {
+    (value.unsigned_abs() as f64 <= LARGEST_WHOLE).then_some(value)
 }
 
 /// The quotient rounded down; `None` when it does not fit.
@@ -282,7 +329,9 @@ fn reals(op: BinaryOp, a: f64, b: f64) -> Result<f64, EvalError> {
 pub(super) fn call_one(func: Func, x: ScalarValue) -> Result<ScalarValue, EvalError> {
     match (func, x) {
         (Func::Floor, ScalarValue::Int(v)) => Ok(ScalarValue::Int(v)),
-        (Func::Floor, ScalarValue::Float(v)) if v.floor().abs() < TWO_TO_63 => Ok(ScalarValue::Int(v.floor() as i64)),
+        (Func::Floor, ScalarValue::Float(v)) if v.floor().abs() <= LARGEST_WHOLE => {
+            Ok(ScalarValue::Int(v.floor() as i64))
+        }
         (Func::Floor, ScalarValue::Float(_)) => Err(EvalError::TooLarge),
         (Func::Ln, x) => {
             let x = x.number()?.float();
@@ -299,9 +348,6 @@ pub(super) fn call_one(func: Func, x: ScalarValue) -> Result<ScalarValue, EvalEr
         _ => Err(EvalError::WrongKind),
     }
 }
-
-/// Numbers of this size and larger are no 64-bit integers.
-const TWO_TO_63: f64 = 9_223_372_036_854_775_808.0;
 
 pub(super) fn call(func: Func, a: ScalarValue, b: ScalarValue) -> Result<ScalarValue, EvalError> {
     if func == Func::Log {
@@ -360,7 +406,8 @@ mod tests {
             assert_eq!(binary(BinaryOp::Rem, int(a), int(b)), Ok(int(remainder)));
         }
         assert_eq!(binary(BinaryOp::Div, int(1), int(0)), Err(EvalError::DivideByZero));
-        assert_eq!(binary(BinaryOp::Div, int(i64::MIN), int(-1)), Err(EvalError::TooLarge));
+        assert_eq!(binary(BinaryOp::Mul, int(1 << 30), int(1 << 22)), Ok(int(1 << 52)));
+        assert_eq!(binary(BinaryOp::Add, int(1 << 52), int(1)), Err(EvalError::TooLarge));
     }
 
     #[test]

@@ -7,7 +7,7 @@ use super::{BinaryOp, Expr, Func, range::is_natural};
 
 impl Expr {
     /// Whether its value is a whole number, by its form.
-    pub(crate) fn is_whole(&self) -> bool {
+    pub fn is_whole(&self) -> bool {
         match self {
             Self::Int(_) | Self::Var(_) | Self::Given => true,
             Self::Float(_) | Self::Bool(_) | Self::Not(_) | Self::Learn(..) | Self::Read(..) | Self::Score => false,

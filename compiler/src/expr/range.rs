@@ -2,6 +2,11 @@
 
 use super::{BinaryOp, Distribution, Expr, Func, ReadFrom, ScalarValue, Uses, Var, eval, tables};
 
+/// Whole numbers are exact up to this size; larger ones are none.
+pub const LARGEST_WHOLE: f64 = (1_u64 << 52) as f64;
+/// The largest size of a bias: that of numbers in single precision.
+pub const LARGEST_BIAS: f64 = f32::MAX as f64;
+
 /// Facts that hold wherever a bias is evaluated.
 #[derive(Clone, Copy, Debug)]
 pub struct BiasFacts<'e> {
@@ -80,7 +85,7 @@ pub(crate) fn is_natural(expr: &Expr) -> bool {
 }
 
 /// The least and the largest number that an expression can be, as far as its form and the mask tell.
-pub(super) fn bounds(expr: &Expr, facts: &BiasFacts<'_>) -> (f64, f64) {
+pub(crate) fn bounds(expr: &Expr, facts: &BiasFacts<'_>) -> (f64, f64) {
     let NumberRange { low, high } = range(expr, facts);
     (low, high)
 }
@@ -220,7 +225,7 @@ fn operator(op: BinaryOp, whole: bool, a: NumberRange, b: NumberRange) -> Number
 }
 
 /// Whether every number in an expression is an integer.
-pub(super) fn is_whole(expr: &Expr) -> bool {
+pub(crate) fn is_whole(expr: &Expr) -> bool {
     match expr {
         Expr::Float(_) | Expr::Learn(..) | Expr::Read(..) | Expr::Score => false,
         Expr::Call(Func::Floor, _) => true,

@@ -44,6 +44,7 @@ pub mod number;
 pub mod ops;
 pub mod pointwise;
 pub mod roles;
+pub mod scalar;
 pub mod schedule;
 pub mod shape;
 pub mod text;

@@ -52,6 +52,12 @@ macro_rules! pointwise_functions {
             /// 1 where `a < b`, else 0; NaN where either is NaN.
             less = Less (a, b) 1, ["0.0", "0.0"], less_of(a, b), "a < b ? (real)1 : a >= b ? (real)0 : a + b",
                 "less(a, b)", "Where(Less(a, b), 1.0, Where(LessOrEqual(b, a), 0.0, Add(a, b)))";
+            /// 1 where `a == b`, else 0; NaN where either is NaN.
+            equal = Equal (a, b) 1, ["0.0", "0.0"], equal_of(a, b), "a == b ? (real)1 : a < b || b < a ? (real)0 : a + b",
+                "equal(a, b)", "Where(Equal(a, b), 1.0, Where(Less(a, b), 0.0, Where(Less(b, a), 0.0, Add(a, b))))";
+            /// `a` where its size is at most `b`, else NaN.
+            within = Within (a, b) 1, ["dy", "0.0"], within_of(a, b), "absolute(a) <= b ? a : (real)NOT_A_NUMBER",
+                "within(a, b)", "Where(LessOrEqual(Abs(a), b), a, Div(Sub(b, b), Sub(b, b)))";
             /// `b` where `a > 0`, else `c`; NaN where `a` is NaN.
             choose = Choose (a, b, c) 1, ["0.0", "if_positive(a, dy)", "sub(dy, if_positive(a, dy))"],
                 choose_of(a, b, c), "a > 0 ? b : a <= 0 ? c : a", "choose(a, b, c)", "Where(Greater(a, 0.0), b, Where(LessOrEqual(a, 0.0), c, a))";
@@ -75,6 +81,11 @@ macro_rules! pointwise_functions {
             /// `1 / sqrt(a)`; infinity for 0, NaN for negative numbers and NaN.
             rsqrt = Rsqrt (a) 10, ["chain_mul(mul(-0.5, dy), mul(y, mul(y, y)))"], T::ONE / a.sqrt(), "(real)1 / root(a)",
                 "a.rsqrt()", "Div(1.0, Sqrt(a))";
+            /// `a` to the power `b`; NaN where either is NaN.
+            pow = Pow (a, b) 20, ["chain_mul(dy, mul(b, pow(a, sub(b, 1.0))))", "if_positive(a, chain_mul(dy, mul(y, log(a))))"],
+                pow_of(a, b), "a == a && b == b ? raised(a, b) : a + b", "power(a, b)", "Where(Equal(a, a), Where(Equal(b, b), Pow(a, b), b), a)";
+            /// The smallest whole number `k` with `b^k >= a`; NaN where `b` is below 2.
+            log_up = LogUp (a, b) 20, ["0.0", "0.0"], log_up_of(a, b), "whole_logarithm(a, b)", "log_up(a, b)", "";
             /// `log(1 + exp(a))`, without overflow; NaN stays NaN.
             softplus = Softplus (a) 20, ["chain_mul(dy, sigmoid(a))"], softplus_of(a), "softplus(a)", "F.softplus(a)", "Softplus(a)";
             /// `1 / (1 + exp(-a))`
@@ -94,7 +105,7 @@ macro_rules! pointwise_functions {
             gelu_slope = GeluSlope (a) 10, [], gelu_slope_of(a), "gelu_slope(a)", "", "";
             /// `a sigmoid(2 z)` with `z = sqrt(2 / pi) (a + 0.044715 a^3)`: `gelu` as it is approximated with tanh.
             gelu_tanh = GeluTanh (a) 10, ["chain_mul(dy, gelu_tanh_slope(a))"], gelu_tanh_of(a), "gelu_tanh(a)", "F.gelu(a, approximate=\"tanh\")",
-                "Mul(a, Sigmoid(Mul(Mul(a, Add(Mul(Mul(a, a), 0.044715), 1.0)), 1.5957691216057308)))";
+                "Div(a, Add(Exp(Mul(Mul(a, Add(Mul(Mul(a, a), 0.044715), 1.0)), -1.5957691216057308)), 1.0))";
             /// The slope of `gelu_tanh`.
             gelu_tanh_slope = GeluTanhSlope (a) 10, [], gelu_tanh_slope_of(a), "gelu_tanh_slope(a)", "", "";
             /// `a b + (1 - a) c`
@@ -219,7 +230,7 @@ impl Pointwise {
 
     /// Whether a slope is infinite somewhere.
     pub fn is_steep(self) -> bool {
-        matches!(self, Self::Div | Self::Log | Self::Sqrt | Self::Rsqrt)
+        matches!(self, Self::Div | Self::Log | Self::Sqrt | Self::Rsqrt | Self::Pow)
     }
 
     /// Whether its gradient is a product of the cotangent with numbers of the forward run.

@@ -52,10 +52,10 @@ impl OnnxBuilder<'_> {
         let mut seen = self.seen(node, (&places, &values), steps.as_deref())?;
         if let Some(expr) = score.of_pairs() {
             let tables = self.tables(node, x, behind.reads.start);
-            let mut reads = Reads::of_pairs((places, heads), (tables, values), expr);
+            let mut reads = Reads::of_pairs((places, heads), (tables, values));
             let is_whole = matches!(score, ScoreExpr::Whole(_));
             reads.score = is_whole.then(|| self.cast(&scores, DataType::Double));
-            let (number, known) = self.bias(expr, &mut reads)?;
+            let (number, known) = self.bias(expr, &reads)?;
             scores = match is_whole {
                 true => {
                     let shape = self.op("Shape", &[&scores]);
@@ -200,7 +200,7 @@ impl OnnxBuilder<'_> {
             Mask::Rule(rule) => {
                 let expr = Expr::try_from(rule).map_err(OnnxRefusal)?;
                 let around = (places.clone(), node.get(attribute::HEADS));
-                self.holds(&expr, &mut Reads::of_pairs(around, (vec![], values.to_vec()), &expr))?
+                self.holds(&expr, &Reads::of_pairs(around, (vec![], values.to_vec())))?
             }
         };
         Ok(self.op("And", &[&exists, &shown]))

@@ -143,7 +143,7 @@ impl OnnxBuilder<'_> {
         let length = axis.map(|axis| self.axis(&axis).lengths);
         let given = if expr.holds_given() { Some(self.given()?) } else { None };
         let places = VariableNames { length, given, ..VariableNames::default() };
-        let found = self.steps_of(&expr, &mut Reads::new(places, 1))?;
+        let found = self.steps_of(&expr, &Reads::new(places, 1))?;
         let shape = self.shape(&[AxisSize::Of(rows)]);
         let bounds = self.op("Expand", &[&found, &shape]);
         let most = self.largest(&bounds);

@@ -4,7 +4,7 @@ use rtc_compiler::ir::attr;
 use rtc_compiler::ir::attribute::{self, At, Chunking, Reduction, Side};
 use rtc_compiler::ir::graph::{Node, NodeId, Value};
 use rtc_compiler::ir::ops::Op;
-use rtc_compiler::ir::pointwise::{self, NumberSource, PointwiseSteps};
+use rtc_compiler::ir::pointwise::{self, NumberSource, Pointwise, PointwiseSteps, Scalar};
 use rtc_compiler::ir::types::{Attr, Dim};
 
 use super::OnnxRefusal;
@@ -452,35 +452,58 @@ impl OnnxBuilder<'_> {
     /// A map, function by function.
     fn map(&mut self, node: &Node, x: &[String]) -> Result<String, OnnxRefusal> {
         let results = pointwise::results(&node.attrs).map_err(OnnxRefusal)?;
-        let steps = PointwiseSteps::of(&results);
-        let mut made: Vec<String> = vec![];
-        for step in &steps.steps {
-            let args: Vec<String> = step.args.iter().map(|arg| self.source(*arg, x, &made)).collect();
-            let form = attr::parse(step.func.def().onnx).map_err(|_| refused(node, "only part of backward runs"))?;
-            made.push(self.operators(&form, &args));
-        }
-        Ok(self.source(steps.results[0], x, &made))
+        self.scalar(&results[0], x, DataType::Float).map_err(|OnnxRefusal(what)| refused(node, &what))
     }
 
-    fn source(&mut self, source: NumberSource, x: &[String], made: &[String]) -> String {
+    /// A function of numbers of one kind, step by step.
+    pub(super) fn scalar(&mut self, expr: &Scalar, x: &[String], kind: DataType) -> Result<String, OnnxRefusal> {
+        let steps = PointwiseSteps::of(std::slice::from_ref(expr));
+        let mut made: Vec<String> = vec![];
+        for step in &steps.steps {
+            let args: Vec<String> = step.args.iter().map(|arg| self.source(*arg, x, &made, kind)).collect();
+            made.push(match (step.func, step.args.get(1)) {
+                (Pointwise::LogUp, Some(NumberSource::Number(base))) if *base >= 2.0 => {
+                    let n = self.cast(&args[0], DataType::Double);
+                    let count = self.log_up(&n, *base);
+                    self.cast(&count, kind)
+                }
+                (Pointwise::LogUp, _) => {
+                    return Err(OnnxRefusal("a logarithm of whole numbers with a base that is no constant".to_owned()));
+                }
+                (func, _) => {
+                    let form = attr::parse(func.def().onnx);
+                    let form = form.map_err(|_| OnnxRefusal("only part of backward runs".to_owned()))?;
+                    self.operators(&form, &args, kind)
+                }
+            });
+        }
+        Ok(self.source(steps.results[0], x, &made, kind))
+    }
+
+    fn source(&mut self, source: NumberSource, x: &[String], made: &[String], kind: DataType) -> String {
         match source {
             NumberSource::Operand(n) => x[n].clone(),
-            NumberSource::Number(value) => self.float(value),
+            NumberSource::Number(value) => self.real(value, kind),
             NumberSource::Step(n) => made[n].clone(),
         }
     }
 
+    /// A number of a kind.
+    fn real(&mut self, value: f64, kind: DataType) -> String {
+        if kind == DataType::Double { self.double(value) } else { self.float(value) }
+    }
+
     /// The operators that a function is made of, over its operands `a`, `b`, `c`.
-    fn operators(&mut self, form: &Attr, x: &[String]) -> String {
+    fn operators(&mut self, form: &Attr, x: &[String], kind: DataType) -> String {
         match form {
             Attr::Call(name, args) => {
-                let args: Vec<String> = args.iter().map(|arg| self.operators(arg, x)).collect();
+                let args: Vec<String> = args.iter().map(|arg| self.operators(arg, x, kind)).collect();
                 self.op(name, &args.iter().map(String::as_str).collect::<Vec<_>>())
             }
             Attr::Word(name) => {
                 x[["a", "b", "c"].iter().position(|operand| operand == name).unwrap_or_default()].clone()
             }
-            number => self.float(number.float().unwrap_or_default()),
+            number => self.real(number.float().unwrap_or_default(), kind),
         }
     }
 

@@ -7,6 +7,8 @@ pub(super) enum Binds {
     Argument,
     /// `a < b`
     Comparison,
+    /// `a | b`
+    Or,
     /// `a & b`
     And,
     /// `a + b`, `a - b`
@@ -48,10 +50,11 @@ impl Code {
             "+" | "-" => (Binds::Sum, Binds::Product),
             "*" | "/" | "@" => (Binds::Product, Binds::Sign),
             "&" => (Binds::And, Binds::Sum),
+            "|" => (Binds::Or, Binds::And),
             // A chain of comparisons means something else.
-            _ => (Binds::Comparison, Binds::And),
+            _ => (Binds::Comparison, Binds::Or),
         };
-        let left = if binds == Binds::Comparison { Binds::And } else { binds };
+        let left = if binds == Binds::Comparison { Binds::Or } else { binds };
         Self { text: format!("{} {symbol} {}", a.inside(left), b.inside(right)), binds }
     }
 

@@ -7,11 +7,11 @@ use rtc_compiler::ir::attribute::{
 };
 use rtc_compiler::ir::graph::{Graph, MAIN, Node, Value};
 use rtc_compiler::ir::ops::Op;
-use rtc_compiler::ir::pointwise::{self, Pointwise, PointwiseSteps, Scalar};
+use rtc_compiler::ir::pointwise::{self, Pointwise, Scalar};
 use rtc_compiler::ir::types::{Attr, Dim, Elem, Type};
 
 use super::code::{Binds, Code};
-use super::expression::{EvaluationContext, ExpressionWriter, PairContext, row_bound};
+use super::expression::{PairContext, needed, row_bound, steps_or_choices};
 use super::parts::ModuleParameters;
 use super::python::repr;
 use crate::Refused;
@@ -138,6 +138,65 @@ fn is_no_number(expr: &Scalar) -> bool {
     is_arithmetic && args.iter().all(|arg| matches!(arg, Scalar::Number(_)) || is_no_number(arg))
 }
 
+/// The expression of a number, which a choice may not take where it stands in a branch; `constant` makes a tensor of a plain number.
+pub(super) fn scalar(
+    expr: &Scalar,
+    operands: &[Code],
+    constant: &dyn Fn(&Code) -> Code,
+    in_branch: bool,
+) -> Result<Code, Refused> {
+    let (func, args) = match expr {
+        // Constants that are no simpler have no number: Python would stop at some, and gives others that are no tensors.
+        expr if is_no_number(expr) => return Ok(Code::number(f64::NAN)),
+        Scalar::Call(Pointwise::Lerp, args) if in_branch => {
+            let rest = Scalar::call(Pointwise::Sub, vec![Scalar::Number(1.0), args[0].clone()]);
+            let parts = [[args[0].clone(), args[1].clone()], [rest, args[2].clone()]];
+            (Pointwise::Add, parts.map(|part| Scalar::call(Pointwise::Mul, part.to_vec())).to_vec())
+        }
+        Scalar::Operand(n) => return Ok(operands[*n].clone()),
+        Scalar::Number(value) => return Ok(Code::number(*value)),
+        Scalar::Call(Pointwise::Add, args) if matches!(args[1], Scalar::Number(by) if by < 0.0) => {
+            (Pointwise::Sub, vec![args[0].clone(), Scalar::call(Pointwise::Neg, vec![args[1].clone()])])
+        }
+        Scalar::Call(func, args) => (*func, args.clone()),
+    };
+    let below = in_branch || func.chooses();
+    let mut codes =
+        args.iter().map(|arg| scalar(arg, operands, constant, below)).collect::<Result<Vec<Code>, Refused>>()?;
+    let is_number = |n: usize| matches!(args[n], Scalar::Number(_)) || is_no_number(&args[n]);
+    let by_number = match func {
+        Pointwise::Mul => is_number(0) || is_number(1),
+        Pointwise::Div => is_number(1) && args[1] != Scalar::Number(0.0),
+        _ => false,
+    };
+    let is_quiet = !by_number && ((in_branch && func.multiplies()) || func.is_steep());
+    if is_quiet && func == Pointwise::Div && is_number(0) {
+        // A plain number over a tensor is two operations to autograd.
+        codes[0] = constant(&codes[0]);
+    }
+    let infix = |text: &'static str| text.strip_prefix("a ").and_then(|rest| rest.strip_suffix(" b"));
+    // Operators take numbers beside tensors, and functions do not: a number is a tensor of the type of the others.
+    let tensors = || {
+        let of = |(n, code): (usize, &Code)| if is_number(n) { constant(code) } else { code.clone() };
+        codes.iter().enumerate().map(of).collect::<Vec<Code>>()
+    };
+    let code = match (func, func.def().torch) {
+        (_, "") => {
+            let name = func.def().name;
+            return Err(Refused(format!("the function `{name}`, which only backward runs have")));
+        }
+        (Pointwise::Neg, _) => codes[0].minus(),
+        // These take plain numbers, too.
+        (Pointwise::Less | Pointwise::Choose | Pointwise::Lerp, text) => Code::template(text, &codes),
+        (_, text) if infix(text).is_some() => Code::infix(infix(text).unwrap_or_default(), &codes[0], &codes[1]),
+        (_, text) => match text.strip_prefix("a.") {
+            Some(method) => tensors()[0].dot(method),
+            None => Code::template(text, &tensors()),
+        },
+    };
+    Ok(if is_quiet { quiet(&code) } else { code })
+}
+
 /// Expressions as arguments.
 fn texts(codes: &[Code]) -> Vec<String> {
     codes.iter().map(|code| code.inside(Binds::Argument)).collect()
@@ -215,13 +274,7 @@ impl OpCall<'_> {
     /// The expression of a map.
     fn map(&mut self) -> Result<Code, Refused> {
         let results = pointwise::results(&self.node.attrs).map_err(Refused)?;
-        for step in PointwiseSteps::of(&results).steps {
-            match step.func {
-                Pointwise::Less | Pointwise::Choose => self.need("conditions"),
-                Pointwise::Lerp => self.need("lerp"),
-                _ => {}
-            }
-        }
+        self.sections.extend(needed(&results));
         match &results[..] {
             [expr] => match expr.with(&Scalar::Operand) {
                 Scalar::Number(value) => Ok(Code::atom(format!("torch.full_like({}, {})", self.x(0), number(value)))),
@@ -229,7 +282,9 @@ impl OpCall<'_> {
                     Ok(Code::atom(format!("torch.full_like({}, {})", self.x(0), number(f64::NAN))))
                 }
                 expr => {
-                    let code = self.scalar(&expr, self.in_branch)?;
+                    let first = &self.operands[0];
+                    let constant = |code: &Code| first.dot(&format!("new_tensor({})", code.inside(Binds::Argument)));
+                    let code = scalar(&expr, self.operands, &constant, self.in_branch)?;
                     if code.inside(Binds::Argument).contains("quiet(") {
                         self.need("quiet");
                     }
@@ -238,64 +293,6 @@ impl OpCall<'_> {
             },
             _ => Err(Refused("a map with several results, which only backward runs have".to_owned())),
         }
-    }
-
-    /// A number as a tensor of the type of the operands.
-    fn constant(&self, code: &Code) -> Code {
-        self.operands[0].dot(&format!("new_tensor({})", code.inside(Binds::Argument)))
-    }
-
-    /// The expression of a number, which a choice may not take where it stands in a branch.
-    fn scalar(&self, expr: &Scalar, in_branch: bool) -> Result<Code, Refused> {
-        let (func, args) = match expr {
-            // Constants that are no simpler have no number: Python would stop at some, and gives others that are no tensors.
-            expr if is_no_number(expr) => return Ok(Code::number(f64::NAN)),
-            Scalar::Call(Pointwise::Lerp, args) if in_branch => {
-                let rest = Scalar::call(Pointwise::Sub, vec![Scalar::Number(1.0), args[0].clone()]);
-                let parts = [[args[0].clone(), args[1].clone()], [rest, args[2].clone()]];
-                (Pointwise::Add, parts.map(|part| Scalar::Call(Pointwise::Mul, part.to_vec())).to_vec())
-            }
-            Scalar::Operand(n) => return Ok(self.operands[*n].clone()),
-            Scalar::Number(value) => return Ok(Code::number(*value)),
-            Scalar::Call(Pointwise::Add, args) if matches!(args[1], Scalar::Number(by) if by < 0.0) => {
-                (Pointwise::Sub, vec![args[0].clone(), Scalar::call(Pointwise::Neg, vec![args[1].clone()])])
-            }
-            Scalar::Call(func, args) => (*func, args.clone()),
-        };
-        let below = in_branch || func.chooses();
-        let mut codes = args.iter().map(|arg| self.scalar(arg, below)).collect::<Result<Vec<Code>, Refused>>()?;
-        let is_number = |n: usize| matches!(args[n], Scalar::Number(_)) || is_no_number(&args[n]);
-        let by_number = match func {
-            Pointwise::Mul => is_number(0) || is_number(1),
-            Pointwise::Div => is_number(1),
-            _ => false,
-        };
-        let is_quiet = !by_number && ((in_branch && func.multiplies()) || func.is_steep());
-        if is_quiet && func == Pointwise::Div && is_number(0) {
-            // A plain number over a tensor is two operations to autograd.
-            codes[0] = self.constant(&codes[0]);
-        }
-        let infix = |text: &'static str| text.strip_prefix("a ").and_then(|rest| rest.strip_suffix(" b"));
-        // Operators take numbers beside tensors, and functions do not: a number is a tensor of the type of the others.
-        let tensors = || {
-            let of = |(n, code): (usize, &Code)| if is_number(n) { self.constant(code) } else { code.clone() };
-            codes.iter().enumerate().map(of).collect::<Vec<Code>>()
-        };
-        let code = match (func, func.def().torch) {
-            (_, "") => {
-                let name = func.def().name;
-                return Err(Refused(format!("the function `{name}`, which only backward runs have")));
-            }
-            (Pointwise::Neg, _) => codes[0].minus(),
-            // These take plain numbers, too.
-            (Pointwise::Less | Pointwise::Choose | Pointwise::Lerp, text) => Code::template(text, &codes),
-            (_, text) if infix(text).is_some() => Code::infix(infix(text).unwrap_or_default(), &codes[0], &codes[1]),
-            (_, text) => match text.strip_prefix("a.") {
-                Some(method) => tensors()[0].dot(method),
-                None => Code::template(text, &tensors()),
-            },
-        };
-        Ok(if is_quiet { quiet(&code) } else { code })
     }
 
     /// The only result of the node.
@@ -711,10 +708,7 @@ impl OpCall<'_> {
             StepBound::Rule(rule) => {
                 let expr = Expr::try_from(rule).map_err(Refused)?;
                 let step = if has_step { self.dot(last) } else { String::new() };
-                let mut writer = ExpressionWriter::new(EvaluationContext::Numbers { step: &step }, &expr);
-                let text = writer.number(&expr)?;
-                self.sections.append(&mut writer.sections);
-                text
+                steps_or_choices(&expr, &step, self.sections)?
             }
         };
         let mut text = format!("top({}, ", self.x(0));
@@ -793,23 +787,22 @@ impl OpCall<'_> {
             text += ", reads=True";
         }
         let pairs = PairContext { step: &step, tables: &tables, sizes: &sizes, heads, values: &values };
-        let place = EvaluationContext::Pairs(&pairs);
         match node.get(attribute::MASK) {
             Mask::All => {}
             Mask::Causal if axes[0] != axes[1] && self.ty(0).ragged().is_some_and(|own| is_chosen(self.graph, own)) => {
                 text += &format!(", mask=lambda i, j, head, length: {}.past(j)", axes[0]);
             }
             Mask::Causal => text += &format!(", mask={}: j <= i", self.of_pairs()),
-            Mask::Rule(rule) => text += &format!(", mask={}", self.rule(rule, place)?),
+            Mask::Rule(rule) => text += &format!(", mask={}", self.rule(rule, &pairs)?),
         }
         if let Some(expr) = score.of_pairs() {
             let (name, told) =
                 if matches!(score, ScoreExpr::Whole(_)) { ("rescored", ", score") } else { ("bias", "") };
-            text += &format!(", {name}={}{told}: {}", self.of_pairs(), self.bias(expr, place)?);
+            text += &format!(", {name}={}{told}: {}", self.of_pairs(), self.bias(expr, &pairs)?);
         }
         if let Some(stop) = node.find(attribute::STOP) {
             let others = texts(&self.operands[behind.talking.end..]).join(", ");
-            text += &format!(", stop=({}, {others})", self.rule(stop, place)?);
+            text += &format!(", stop=({}, {others})", self.rule(stop, &pairs)?);
         }
         let dropout = node.get(attribute::DROPOUT);
         if dropout > 0.0 {
@@ -820,11 +813,9 @@ impl OpCall<'_> {
     }
 
     /// A mask as a function.
-    fn rule(&mut self, attr: &Attr, place: EvaluationContext<'_>) -> Result<String, Refused> {
+    fn rule(&mut self, attr: &Attr, pairs: &PairContext<'_>) -> Result<String, Refused> {
         let expr = Expr::try_from(attr).map_err(Refused)?;
-        let mut writer = ExpressionWriter::new(place, &expr);
-        let text = writer.mask(&expr)?;
-        self.sections.append(&mut writer.sections);
+        let text = pairs.mask(&expr, self.sections)?;
         Ok(format!("{}: {text}", self.of_pairs()))
     }
 
@@ -834,15 +825,12 @@ impl OpCall<'_> {
     }
 
     /// The number of a bias or a score, which is asked where the mask holds.
-    fn bias(&mut self, expr: &Expr, place: EvaluationContext<'_>) -> Result<String, Refused> {
+    fn bias(&mut self, expr: &Expr, pairs: &PairContext<'_>) -> Result<String, Refused> {
         let mask = match self.node.get(attribute::MASK) {
             Mask::All => None,
             Mask::Causal => Some(Expr::past()),
             Mask::Rule(rule) => Some(Expr::try_from(rule).map_err(Refused)?),
         };
-        let mut writer = ExpressionWriter::new(place, expr);
-        let text = writer.bias(expr, mask.as_ref())?;
-        self.sections.append(&mut writer.sections);
-        Ok(text)
+        pairs.bias(expr, mask.as_ref(), self.sections)
     }
 }

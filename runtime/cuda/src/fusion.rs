@@ -171,30 +171,37 @@ impl ChainBuilder<'_> {
 }
 
 /// A number as the kernels write it.
-fn number(x: f64) -> String {
+fn number(x: f64, kind: &str) -> String {
     match x {
-        _ if x.is_nan() => "not_a_number()".to_owned(),
-        f64::INFINITY => "(-minus_infinity())".to_owned(),
-        f64::NEG_INFINITY => "minus_infinity()".to_owned(),
-        _ => format!("(real){x:?}"),
+        _ if x.is_nan() => format!("({kind})NOT_A_NUMBER"),
+        f64::INFINITY => format!("(-({kind})MINUS_INFINITY)"),
+        f64::NEG_INFINITY => format!("({kind})MINUS_INFINITY"),
+        _ => format!("({kind}){x:?}"),
     }
 }
 
-/// The lines of a map whose results are `t{first}` and those behind it; what lies between has names of its own.
-fn expressions(results: &[Scalar], operands: &[String], first: usize) -> String {
-    let steps = PointwiseSteps::of(results);
+/// Functions of numbers of a kind, step by step: the lines, which name the steps `{name}{n}`, and what each function gives.
+pub(super) fn steps(exprs: &[Scalar], operands: &[String], name: &str, kind: &str) -> (String, Vec<String>) {
+    let steps = PointwiseSteps::of(exprs);
     let source = |source: &NumberSource| match source {
         NumberSource::Operand(n) => operands[*n].clone(),
-        NumberSource::Number(x) => number(*x),
-        NumberSource::Step(n) => format!("s{first}_{n}"),
+        NumberSource::Number(x) => number(*x, kind),
+        NumberSource::Step(n) => format!("{name}{n}"),
     };
     let mut lines = String::new();
     for (n, step) in steps.steps.iter().enumerate() {
         let args: Vec<String> = step.args.iter().map(source).collect();
-        lines += &format!("    real s{first}_{n} = {};\n", filled(step.func.def().cuda, &args));
+        let text = filled(step.func.def().cuda, &args).replace("(real)", &format!("({kind})"));
+        lines += &format!("    {kind} {name}{n} = {text};\n");
     }
-    for (n, result) in steps.results.iter().enumerate() {
-        lines += &format!("    real t{} = {};\n", first + n, source(result));
+    (lines, steps.results.iter().map(source).collect())
+}
+
+/// The lines of a map whose results are `t{first}` and those behind it; what lies between has names of its own.
+fn expressions(results: &[Scalar], operands: &[String], first: usize) -> String {
+    let (mut lines, results) = steps(results, operands, &format!("s{first}_"), "real");
+    for (n, result) in results.iter().enumerate() {
+        lines += &format!("    real t{} = {result};\n", first + n);
     }
     lines
 }

@@ -6,15 +6,18 @@
 
 use std::fmt::Write as _;
 
-use rtc_compiler::expr::{BinaryOp, Expr, Func, ReadFrom, Var, distances, tables};
+use rtc_compiler::expr::{BiasFacts, Expr, LARGEST_BIAS, ReadFrom, distances};
 use rtc_compiler::ir::graph::{MAIN, NodeId};
 use rtc_compiler::ir::ops::Op;
+use rtc_compiler::ir::pointwise::Scalar;
+use rtc_compiler::ir::scalar::{ExprScalar, Leaf, Untold};
 use rtc_compiler::plan::Plan;
 use sha2::{Digest, Sha256};
 
 use super::attention_kernels::{AttentionForm, AttentionKernel, KEYS};
 use super::device::{GeneratedKernel, KernelTarget};
-use rtc_exec::mask::{self, Bias, MaskRule, is_attention};
+use super::fusion;
+use rtc_exec::mask::{self, MaskRule, is_attention};
 
 /// The kernels of one node's mask and bias.
 #[derive(Clone, Debug)]
@@ -57,7 +60,7 @@ pub(super) fn written(plan: &Plan, target: KernelTarget) -> Vec<(NodeId, MaskKer
 /// The kernels of a rule; none where the fixed ones do.
 fn write(rule: &MaskRule, needs: KernelNeeds) -> Option<MaskKernels> {
     let fields = fields(rule);
-    let body = expressions(rule);
+    let body = expressions(rule).expect("a rule has programs of the same expressions");
     // The same expressions with and without codes of distances are other kernels.
     let more = needs.form.of_any_rule().ending();
     let text = format!("{fields} {body} {} {}{more}", needs.form.relative, rule.by_distance);
@@ -172,323 +175,150 @@ fn reach(rule: &MaskRule) -> String {
     format!("    static const whole nearest = {}LL, farthest = {}LL;\n", whole(low), whole(high))
 }
 
+/// What the functions of the object take: the positions of a query and a key, the queries of the row, the head, and where the row begins.
+const PLACE: &str = "whole i, whole j, whole length, whole head, RowStarts at";
+
 /// The functions of the object.
-fn expressions(rule: &MaskRule) -> String {
-    let place = "whole i, whole j, whole length, whole head, RowStarts at";
-    let mut out = String::new();
-    let none = Bias {
-        expr: Expr::Float(0.0),
-        is_score: false,
-        sizes: vec![],
-        uses: vec![],
-        first: 0,
-        program: None,
-        scaled: None,
-    };
-    let bias = rule.bias.as_ref().unwrap_or(&none);
-    let writer = |uses: &[ReadFrom], slopes| MaskWriter {
-        uses: uses.to_vec(),
-        sizes: &bias.sizes,
-        channels: &rule.channels,
-        slopes,
-        next: 0,
-    };
-    let of_values = |n: usize| rule.reads[n].iter().map(|value| ReadFrom::Value(*value)).collect::<Vec<_>>();
-    let value = writer(&bias.uses, true).text(&bias.expr).into_dual();
-    let _ = write!(
-        out,
-        "    // The bias, or the score, and how it changes with the number that is read at use `by`, which is number `place` of its table, or with \
-         the score before it.\n    static const bool is_score = {};\n    \
-         __device__ Dual bias({place}, double score, int by, whole &place, bool &ok) const {{\n        return {value};\n    }}\n",
-        bias.is_score
+fn expressions(rule: &MaskRule) -> Result<String, Untold> {
+    let none = (Expr::Float(0.0), vec![], vec![]);
+    let (expr, uses, sizes) =
+        rule.bias.as_ref().map_or(none, |bias| (bias.expr.clone(), bias.uses.clone(), bias.sizes.clone()));
+    let facts = BiasFacts::of_rows(usize::MAX, None);
+    let own = ExprScalar::new(&expr, &uses, &sizes, &facts, LARGEST_BIAS)?;
+    let is_score = rule.bias.as_ref().is_some_and(|bias| bias.is_score);
+    let number = PairFunction::new(&own, &rule.channels);
+    let (value, result) = number.value();
+    let broken: String = number.reads().map(|(n, _)| format!(" || l{n} != l{n}")).collect();
+    let mut out = format!(
+        "    static const bool is_score = {is_score};\n    \
+         // What is added to a score, or the score: minus infinity where it has no number, and NaN where one that is read is not finite.\n    \
+         __device__ real number({PLACE}, double score) const {{\n{value}    double y = {result};\n    \
+         return y == y ? (real)y : (false{broken}) ? not_a_number() : minus_infinity();\n    }}\n"
     );
-    // A score is worked out from the product; what is added before that only hides.
-    let more = if bias.is_score { "0" } else { "bias(i, j, length, head, at, 0, -1, unused, ok).value" };
-    let mut sees = match &rule.expr {
-        Some(mask) => {
-            let decided = writer(&of_values(0), false).decided(mask);
-            let shows = writer(&of_values(0), false).text(mask).text;
-            format!("{decided}        if (!{shows} || !ok) return minus_infinity();\n")
-        }
-        None => String::new(),
+    let shares = own.shares();
+    let share = |leaf: usize, share: &Scalar| {
+        let slope = share.with(&|n| if n == own.leaves.len() + 1 { Scalar::Number(1.0) } else { Scalar::Operand(n) });
+        let operands: Vec<String> = (0..own.leaves.len()).map(|n| format!("l{n}")).chain(["y".to_owned()]).collect();
+        let (lines, results) = fusion::steps(&[slope], &operands, "d", "double");
+        let place = match &own.leaves[leaf] {
+            Leaf::Score | Leaf::Var(_) | Leaf::Given => String::new(),
+            Leaf::Table { .. } | Leaf::Value { .. } => {
+                format!("        place = p{leaf} == p{leaf} ? (whole)p{leaf} : -1;\n")
+            }
+        };
+        format!("{lines}{place}        double d = {};\n        return y == y && d - d == 0 ? d : 0;\n", results[0])
     };
-    if let Some(stop) = &rule.stop {
-        let text = writer(&of_values(1), false).text(stop).text;
-        let _ = write!(
-            out,
-            "    // Whether the gradients of a pair go apart.\n    __device__ bool stops({place}) const {{\n        bool ok = true;\n        \
-             return {text} && ok;\n    }}\n"
-        );
-        sees += &writer(&of_values(1), false).decided(stop);
-        sees += "        if (part && stops(i, j, length, head, at) != (part == 2)) return minus_infinity();\n";
-    }
-    let _ = write!(
-        out,
-        "    // What is added to a score; minus infinity where the key is hidden, or the bias has no value.\n    \
-         __device__ real added({place}) const {{\n        bool ok = true;\n        whole unused = -1;\n{sees}        \
-         double more = {more};\n        \
-         return is_bias(more, ok) ? (real)more : minus_infinity();\n    }}\n"
-    );
-    let tables = bias.sizes.len();
-    let number = |from: &ReadFrom| match *from {
-        ReadFrom::Table(table) => table.to_string(),
-        ReadFrom::Value(value) => (tables + value).to_string(),
-        ReadFrom::Score => "-1".to_owned(),
-    };
-    let by_use = |of: &dyn Fn(usize) -> String, otherwise: &str| {
-        let each: String = (0..bias.uses.len()).map(|one| format!("use == {one} ? {} : ", of(one))).collect();
+    let of_score = shares.iter().find(|(leaf, _)| own.leaves[*leaf] == Leaf::Score);
+    let of_score = of_score.map_or_else(|| "        return 0;\n".to_owned(), |(leaf, of)| share(*leaf, of));
+    let reads: Vec<&(usize, Scalar)> = shares.iter().filter(|(leaf, _)| own.leaves[*leaf] != Leaf::Score).collect();
+    let each = |of: &dyn Fn(usize) -> String, otherwise: &str| {
+        let each: String =
+            reads.iter().enumerate().map(|(n, (leaf, _))| format!("read == {n} ? {} : ", of(*leaf))).collect();
         format!("{each}{otherwise}")
     };
-    let indices = tables_of(&bias.expr);
-    let at_query = |one: usize| (indices[one].first() == Some(&Expr::Var(Var::I))).to_string();
-    let channel = |one: usize| {
-        let channel = indices[one].get(1).filter(|_| matches!(bias.uses[one], ReadFrom::Value(_)));
-        channel.map_or_else(|| "0".to_owned(), |channel| writer(&[], false).text(channel).text)
+    let tables = sizes.len();
+    let table = |leaf: usize| match own.leaves[leaf] {
+        Leaf::Table { table, .. } => table.to_string(),
+        Leaf::Value { value, .. } => (tables + value).to_string(),
+        Leaf::Var(_) | Leaf::Given | Leaf::Score => "-1".to_owned(),
     };
+    let at_query = |leaf: usize| matches!(own.leaves[leaf], Leaf::Value { of_query: true, .. }).to_string();
+    let slopes: String = reads
+        .iter()
+        .enumerate()
+        .map(|(n, (leaf, of))| format!("    if (read == {n}) {{\n{}    }}\n", share(*leaf, of)))
+        .collect();
     let _ = write!(
         out,
-        "    __device__ int uses() const {{ return {}; }}\n    \
-         // The table that a use reads; values are counted behind the tables.\n    \
-         __device__ int table_of(int use) const {{ return {}; }}\n    \
-         // Whether it reads a value at the query, and in which channel.\n    \
-         __device__ bool at_query(int use) const {{ return {}; }}\n    \
-         __device__ whole channel_of(int use, whole head) const {{ bool ok = true; return {}; }}\n",
-        bias.uses.len(),
-        by_use(&|one| number(&bias.uses[one]), "-1"),
-        by_use(&at_query, "false"),
-        by_use(&channel, "0"),
+        "    // Its derivative by the score before it, and by a number that is read, with the place of that in its table, or the channel of its \
+         value.\n    __device__ double by_score({PLACE}, double score) const {{\n{value}    double y = {result};\n{of_score}    }}\n    \
+         __device__ double slope({PLACE}, double score, int read, whole &place) const {{\n{value}    double y = {result};\n{slopes}    \
+         return 0;\n    }}\n    \
+         __device__ int reads() const {{ return {}; }}\n    \
+         // The table that is read; values are counted behind the tables.\n    \
+         __device__ int table_of(int read) const {{ return {}; }}\n    \
+         // Whether it is a value at the query.\n    \
+         __device__ bool at_query(int read) const {{ return {}; }}\n",
+        reads.len(),
+        each(&table, "-1"),
+        each(&at_query, "false"),
     );
-    out
-}
-
-/// The indices of all uses of an expression.
-fn tables_of(expr: &Expr) -> Vec<&[Expr]> {
-    tables(expr).uses.into_iter().map(|(_, indices)| indices).collect()
-}
-
-/// The type of an expression in C.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-enum ScalarKind {
-    Truth,
-    Whole,
-    Real,
-    /// A number that changes with learned ones.
-    Dual,
-}
-
-/// An expression in C.
-struct CodeExpression {
-    text: String,
-    kind: ScalarKind,
-}
-
-impl CodeExpression {
-    fn new(kind: ScalarKind, text: String) -> Self {
-        Self { text, kind }
-    }
-
-    /// As a kind that is at least as wide.
-    fn widened(&self, kind: ScalarKind) -> String {
-        match (self.kind, kind) {
-            (ScalarKind::Whole, ScalarKind::Real) => format!("(double){}", self.text),
-            (ScalarKind::Whole, ScalarKind::Dual) => format!("dual((double){})", self.text),
-            (ScalarKind::Real, ScalarKind::Dual) => format!("dual({})", self.text),
-            _ => self.text.clone(),
-        }
-    }
-
-    fn into_dual(self) -> String {
-        self.widened(ScalarKind::Dual)
-    }
-
-    /// Without its slope.
-    fn number(&self) -> Self {
-        match self.kind {
-            ScalarKind::Dual => Self::new(ScalarKind::Real, format!("{}.value", self.text)),
-            kind => Self::new(kind, self.text.clone()),
-        }
-    }
-}
-
-/// Writes expressions; numbers that are read are counted in reading order.
-struct MaskWriter<'a> {
-    /// What every use reads.
-    uses: Vec<ReadFrom>,
-    /// The sizes of the tables, and the channels of the values.
-    sizes: &'a [Vec<usize>],
-    channels: &'a [usize],
-    /// Whether numbers that are read have slopes.
-    slopes: bool,
-    next: usize,
-}
-
-impl MaskWriter<'_> {
-    fn text(&mut self, expr: &Expr) -> CodeExpression {
-        match expr {
-            Expr::Int(i64::MIN) => CodeExpression::new(ScalarKind::Whole, "(whole)LEAST_WHOLE".to_owned()),
-            Expr::Int(v) => CodeExpression::new(ScalarKind::Whole, format!("(whole)({v}LL)")),
-            Expr::Float(v) => CodeExpression::new(ScalarKind::Real, format!("({v:?})")),
-            Expr::Bool(v) => CodeExpression::new(ScalarKind::Truth, v.to_string()),
-            Expr::Var(var) => CodeExpression::new(ScalarKind::Whole, variable(*var).to_owned()),
-            // The depth of an example is no matter of a mask.
-            Expr::Given | Expr::Draw(_) => CodeExpression::new(ScalarKind::Whole, "no_whole(ok)".to_owned()),
-            Expr::Neg(x) => {
-                let x = self.text(x);
-                let zero = CodeExpression::new(ScalarKind::Whole, "(whole)0".to_owned()).widened(x.kind);
-                CodeExpression::new(x.kind, format!("minus({zero}, {}, ok)", x.text))
-            }
-            Expr::Not(x) => CodeExpression::new(ScalarKind::Truth, format!("!{}", self.text(x).text)),
-            Expr::Binary(op, a, b) => {
-                let (a, b) = (self.text(a), self.text(b));
-                binary(*op, &a, &b)
-            }
-            Expr::Call(Func::When, arguments) => {
-                let [c, a, b] = &arguments[..] else {
-                    return CodeExpression::new(ScalarKind::Whole, "no_whole(ok)".to_owned());
-                };
-                let first = self.next;
-                let condition = self.text(c).text;
-                let finite = self.finite(c, first);
-                let (a, b) = (self.text(a), self.text(b));
-                let kind =
-                    if finite.is_empty() { a.kind.max(b.kind) } else { a.kind.max(b.kind).max(ScalarKind::Real) };
-                let text = format!("({condition} ? {} : {})", a.widened(kind), b.widened(kind));
-                // Nothing is chosen by what is no number.
-                let nothing = CodeExpression::new(ScalarKind::Real, "not_a_number()".to_owned()).widened(kind);
-                CodeExpression::new(
-                    kind,
-                    if finite.is_empty() { text } else { format!("(({finite}) ? {text} : {nothing})") },
-                )
-            }
-            Expr::Call(func, arguments) => {
-                let arguments: Vec<CodeExpression> = arguments.iter().map(|x| self.text(x)).collect();
-                call(*func, &arguments)
-            }
-            Expr::Learn(_, indices) | Expr::Read(_, indices) => self.read(indices),
-            Expr::Score => {
-                self.next += 1;
-                CodeExpression::new(ScalarKind::Dual, "of_score(score, by == OF_SCORE)".to_owned())
-            }
-        }
-    }
-
-    /// Whether all numbers that a condition reads are finite, from use `first` on; nothing where it reads none.
-    fn finite(&mut self, condition: &Expr, first: usize) -> String {
-        let after = std::mem::replace(&mut self.next, first);
-        let mut found = vec![];
-        for (from, indices) in tables(condition).uses {
-            let number = match from {
-                ReadFrom::Score => {
-                    self.next += 1;
-                    "score".to_owned()
-                }
-                ReadFrom::Table(_) | ReadFrom::Value(_) => self.read(indices).number().text,
-            };
-            found.push(format!("{number} - {number} == 0"));
-        }
-        self.next = after;
-        found.join(" && ")
-    }
-
-    fn read(&mut self, indices: &[Expr]) -> CodeExpression {
-        let here = self.next;
-        self.next += 1;
-        let number = match self.uses.get(here).copied() {
-            Some(ReadFrom::Value(value)) => self.value(value, indices),
-            from => {
-                let table = if let Some(ReadFrom::Table(table)) = from { table } else { 0 };
-                let sizes = self.sizes.get(table).cloned().unwrap_or_default();
-                let mut at = "(whole)0".to_owned();
-                for (index, size) in indices.iter().zip(sizes) {
-                    let index = self.text(index).text;
-                    at = format!("({at} * {size} + inside({index}, {size}, ok))");
-                }
-                [format!("t{table}"), at]
-            }
-        };
-        let [name, at] = number;
-        match self.slopes {
-            true => CodeExpression::new(ScalarKind::Dual, format!("learned({name}, {at}, by == {here}, place)")),
-            false => CodeExpression::new(ScalarKind::Real, format!("(double){name}[{at}]")),
-        }
-    }
-
-    /// The array of a value, and where it is read.
-    fn value(&mut self, value: usize, indices: &[Expr]) -> [String; 2] {
-        let place = if indices.first() == Some(&Expr::Var(Var::I)) { "at.q + i" } else { "at.k + j" };
-        let channel = indices.get(1).map_or_else(|| "0".to_owned(), |channel| self.text(channel).text);
-        [format!("r{value}"), format!("(({place}) * {} + {channel})", self.channels[value])]
-    }
-
-    /// Gives NaN where a value that decides is no finite number: nothing is seen or hidden by one.
-    fn decided(&mut self, rule: &Expr) -> String {
-        let uses = self.uses.clone();
-        let each = uses.iter().zip(tables_of(rule)).filter_map(|(from, indices)| match *from {
-            ReadFrom::Value(value) => Some((value, indices)),
-            ReadFrom::Table(_) | ReadFrom::Score => None,
-        });
-        let mut guard = |(value, indices)| {
-            let [name, at] = self.value(value, indices);
-            format!("        {{ real x = {name}[{at}]; if (x - x != (real)0) return x - x; }}\n")
-        };
-        each.map(&mut guard).collect()
-    }
-}
-
-fn variable(var: Var) -> &'static str {
-    match var {
-        Var::I => "i",
-        Var::J => "j",
-        Var::Step => "step",
-        Var::Length => "length",
-        Var::Head => "head",
-    }
-}
-
-fn binary(op: BinaryOp, a: &CodeExpression, b: &CodeExpression) -> CodeExpression {
-    let function = match op {
-        BinaryOp::Add => "plus",
-        BinaryOp::Sub => "minus",
-        BinaryOp::Mul => "times",
-        BinaryOp::Div => "quotient",
-        BinaryOp::Rem => "modulo",
-        BinaryOp::Pow => "power",
-        // These stop at the first operand that decides, as in the language.
-        BinaryOp::And => return CodeExpression::new(ScalarKind::Truth, format!("({} && {})", a.text, b.text)),
-        BinaryOp::Or => return CodeExpression::new(ScalarKind::Truth, format!("({} || {})", a.text, b.text)),
-        BinaryOp::Eq | BinaryOp::Ne | BinaryOp::Lt | BinaryOp::Le | BinaryOp::Gt | BinaryOp::Ge => {
-            let (a, b) = (a.number(), b.number());
-            let kind = a.kind.max(b.kind);
-            return CodeExpression::new(
-                ScalarKind::Truth,
-                format!("({} {} {})", a.widened(kind), op.symbol(), b.widened(kind)),
-            );
-        }
+    let mut sees = String::new();
+    let mut asked = |expr: &Expr, name: &str| -> Result<String, Untold> {
+        let own = ExprScalar::plain(expr, &facts)?;
+        let truth = PairFunction::new(&own, &rule.channels);
+        let (lines, result) = truth.value();
+        // Nothing is seen or hidden by a number that is not finite.
+        let decided: String =
+            truth.reads().map(|(n, _)| format!("        if (l{n} != l{n}) return not_a_number();\n")).collect();
+        let _ = write!(
+            out,
+            "    // 1 where it holds, else 0; NaN where that can't be told.\n    __device__ double {name}({PLACE}) const {{\n{lines}{decided}        return {result} > 0 ? 1 : 0;\n    }}\n"
+        );
+        Ok(format!(
+            "        double {name}_ = {name}(i, j, length, head, at);\n        if ({name}_ != {name}_) return not_a_number();\n"
+        ))
     };
-    let kind = a.kind.max(b.kind);
-    CodeExpression::new(kind, format!("{function}({}, {}, ok)", a.widened(kind), b.widened(kind)))
+    if let Some(mask) = &rule.expr {
+        sees += &asked(mask, "shows")?;
+        sees += "        if (shows_ == 0) return minus_infinity();\n";
+    }
+    if let Some(stop) = &rule.stop {
+        sees += &asked(stop, "stops")?;
+        sees += "        if (part && (stops_ != 0) != (part == 2)) return minus_infinity();\n";
+    }
+    // A score is worked out from the product; what is added before that only hides.
+    let more = if is_score { "0" } else { "number(i, j, length, head, at, 0)" };
+    let _ = write!(
+        out,
+        "    // What is added to a score; minus infinity where the key is hidden, or the bias has no number.\n    \
+         __device__ real added({PLACE}) const {{\n{sees}        return {more};\n    }}\n"
+    );
+    Ok(out)
 }
 
-fn call(func: Func, arguments: &[CodeExpression]) -> CodeExpression {
-    match (func, arguments) {
-        (Func::Floor, [x]) => CodeExpression::new(ScalarKind::Whole, format!("floor_of({}, ok)", x.text)),
-        (Func::Ln, [x]) => {
-            let kind = x.kind.max(ScalarKind::Real);
-            CodeExpression::new(kind, format!("logarithm_of({}, ok)", x.widened(kind)))
+/// The lines of a function of a pair: its leaves `l{n}` with their places `p{n}`, then its steps.
+struct PairFunction<'a> {
+    own: &'a ExprScalar,
+    leaves: String,
+    names: Vec<String>,
+}
+
+impl<'a> PairFunction<'a> {
+    /// The leaves of a function; values have so many channels.
+    fn new(own: &'a ExprScalar, channels: &[usize]) -> Self {
+        let (mut lines, mut names) = (String::new(), vec![]);
+        for (n, leaf) in own.leaves.iter().enumerate() {
+            let place = |at: &Scalar| {
+                let (steps, results) = fusion::steps(std::slice::from_ref(at), &names, &format!("i{n}_"), "double");
+                format!("{steps}    double p{n} = {};\n", results[0])
+            };
+            lines += &match leaf {
+                Leaf::Var(var) => format!("    double l{n} = (double){};\n", var.name()),
+                // The depth of an example is no matter of a mask.
+                Leaf::Given => format!("    double l{n} = NOT_A_NUMBER;\n"),
+                Leaf::Score => format!("    double l{n} = sound(score);\n"),
+                Leaf::Table { table, at } => place(at) + &format!("    double l{n} = look_up(t{table}, p{n});\n"),
+                Leaf::Value { value, of_query, channel } => {
+                    let position = if *of_query { "at.q + i" } else { "at.k + j" };
+                    place(channel.as_ref().unwrap_or(&Scalar::Number(0.0)))
+                        + &format!("    double l{n} = look_up(r{value} + ({position}) * {}, p{n});\n", channels[*value])
+                }
+            };
+            names.push(format!("l{n}"));
         }
-        (func, [x]) if func.of_real(0.0).is_some() => {
-            let kind = x.kind.max(ScalarKind::Real);
-            CodeExpression::new(kind, format!("{}_of({}, ok)", func.name(), x.widened(kind)))
-        }
-        (Func::Log, [a, b]) => {
-            CodeExpression::new(ScalarKind::Whole, format!("logarithm_up({}, {}, ok)", a.text, b.text))
-        }
-        (_, [a, b]) => {
-            let kind = a.kind.max(b.kind);
-            let name = if func == Func::Min { "least" } else { "most" };
-            CodeExpression::new(kind, format!("{name}({}, {})", a.widened(kind), b.widened(kind)))
-        }
-        // The checker counts arguments.
-        _ => CodeExpression::new(ScalarKind::Whole, "no_whole(ok)".to_owned()),
+        Self { own, leaves: lines, names }
+    }
+
+    /// All lines, and what the function gives.
+    fn value(&self) -> (String, String) {
+        let (lines, mut results) = fusion::steps(std::slice::from_ref(&self.own.scalar), &self.names, "s", "double");
+        (format!("{}{lines}", self.leaves), results.remove(0))
+    }
+
+    /// The leaves that are read.
+    fn reads(&self) -> impl Iterator<Item = (usize, &Leaf)> {
+        let is_read = |leaf: &Leaf| matches!(leaf, Leaf::Table { .. } | Leaf::Value { .. } | Leaf::Score);
+        self.own.leaves.iter().enumerate().filter(move |(_, leaf)| is_read(leaf))
     }
 }

@@ -4,8 +4,7 @@ use rtc_compiler::ir::attribute::{self, StepBound};
 use std::collections::BTreeMap;
 
 use rtc_compiler::expr::{
-    Env, EvalError, Expr, ReadFrom, ScalarValue, ScaledScore, ScoreExpr, Var, eval, keys, pairs_by_distance, reading,
-    tables,
+    Env, Expr, ReadFrom, ScalarValue, ScaledScore, ScoreExpr, Var, eval, keys, pairs_by_distance, tables,
 };
 use rtc_compiler::ir::graph::{Graph, MAIN, NodeId};
 use rtc_compiler::ir::ops::Op;
@@ -33,7 +32,7 @@ pub struct MaskRule {
     pub bias: Option<Bias>,
     /// Where gradients of keys and values go apart, if they do.
     pub stop: Option<Expr>,
-    /// The mask, and `stop`, for all keys of a query at once, where they have programs.
+    /// The mask, and `stop`, for all keys of a query at once.
     pub programs: [Option<PairProgram>; 2],
     /// How the keys of a query are looked up, where that is possible: of the mask, or of that of each head where it has heads.
     pub joins: Vec<Option<PairJoin>>,
@@ -58,8 +57,8 @@ pub struct Bias {
     pub sizes: Vec<Vec<usize>>,
     /// For every use what it reads.
     pub uses: Vec<ReadFrom>,
-    /// The expression for all keys of a query at once, where it has a program.
-    pub program: Option<PairProgram>,
+    /// The expression for all keys of a query at once.
+    pub program: PairProgram,
     /// The first operand that is a table.
     pub first: usize,
     /// A score that is a multiple of what it was, plus something: the factor of every query, and what is added.
@@ -109,11 +108,12 @@ fn rule(
     let seen = expr.as_ref().and_then(keys);
     let few = seen.is_some_and(|keys| keys.strided || keys.most <= FEW);
     let reads = [&expr, &stop].map(|expr| expr.as_ref().map_or_else(Vec::new, values));
-    let programs = [&expr, &stop].map(|expr| {
-        let expr = expr.as_ref()?;
-        PairProgram::new(expr, &tables(expr).operands(), &[])
-    });
     let node = graph.node(id);
+    let program = |expr: &Option<Expr>| {
+        let pairs = expr.as_ref().filter(|_| is_attention(node.op));
+        pairs.map(|expr| PairProgram::new(expr, &tables(expr).operands(), &[])).transpose()
+    };
+    let programs = [program(&expr)?, program(&stop)?];
     let own = if is_attention(node.op) { &node.operands[node.behind().reads] } else { &[] };
     let channels = own.iter().map(|v| graph.ty(*v).dims().get(2).and_then(Dim::fixed).unwrap_or(1)).collect();
     let heads = node.find(attribute::HEADS).unwrap_or(1) as i64;
@@ -136,18 +136,20 @@ fn biased(graph: &Graph, id: NodeId, expr: &Expr, is_score: bool) -> Result<Bias
     let found = tables(&expr);
     let (uses, count) = (found.operands(), found.names.len());
     match sizes.len() == count {
-        true => Ok(read(expr, uses, &sizes, first, is_score)),
+        true => read(expr, uses, &sizes, first, is_score),
         false => Err(format!("the score `{expr}` has not one table for each `learn`")),
     }
 }
 
 /// What an expression and its parts are, with what their uses read.
-fn read(expr: Expr, uses: Vec<ReadFrom>, sizes: &[Vec<usize>], first: usize, is_score: bool) -> Bias {
+fn read(expr: Expr, uses: Vec<ReadFrom>, sizes: &[Vec<usize>], first: usize, is_score: bool) -> Result<Bias, String> {
     let part = |(expr, uses)| read(expr, uses, sizes, first, false);
-    let scaled = ScaledScore::of(&expr, &uses).filter(|_| is_score);
-    let scaled = scaled.map(|ScaledScore { factor, bias }| Box::new((part(factor), bias.map(part))));
-    let program = PairProgram::new(&expr, &uses, sizes);
-    Bias { expr, is_score, sizes: sizes.to_vec(), uses, program, first, scaled }
+    let scaled = match ScaledScore::of(&expr, &uses).filter(|_| is_score) {
+        Some(ScaledScore { factor, bias }) => Some(Box::new((part(factor)?, bias.map(part).transpose()?))),
+        None => None,
+    };
+    let program = PairProgram::new(&expr, &uses, sizes)?;
+    Ok(Bias { expr, is_score, sizes: sizes.to_vec(), uses, program, first, scaled })
 }
 
 /// The values that the uses of a mask read.
@@ -157,19 +159,6 @@ fn values(expr: &Expr) -> Vec<usize> {
         ReadFrom::Table(_) | ReadFrom::Score => None,
     };
     tables(expr).operands().into_iter().filter_map(value).collect()
-}
-
-/// Gives the number that a use, counted in reading order, reads at a place.
-pub type UseNumber<'a> = dyn Fn(usize, &[Expr], &Env) -> Result<f64, EvalError> + 'a;
-
-/// As [`mark`], for a rule that reads values: `value` gives the number of a use, counted in reading order, at a place.
-pub fn mark_reading(expr: &Expr, step: i64, at: MaskRow, seen: &mut [bool], value: &UseNumber<'_>) {
-    let env = place(at, step);
-    for (j, flag) in seen.iter_mut().enumerate() {
-        let env = Env { j: env.j + j as i64, ..env };
-        let found = reading(expr, &env, &mut |one, indices| value(one, indices, &env));
-        *flag = found == Ok(ScalarValue::Bool(true));
-    }
 }
 
 /// Marks the keys that a query sees at a step of the recurrence. An expression that fails to evaluate at a position (a

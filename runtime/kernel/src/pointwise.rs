@@ -90,6 +90,41 @@ fn less_of<T: Real>(a: T, b: T) -> T {
     if a < b { T::ONE } else { rest }
 }
 
+/// 1 where `a == b`, else 0; NaN where either is NaN.
+#[inline(always)]
+fn equal_of<T: Real>(a: T, b: T) -> T {
+    let rest = if a < b || b < a { T::ZERO } else { a + b };
+    if a == b { T::ONE } else { rest }
+}
+
+/// `a` where its size is at most `b`, else NaN.
+#[inline(always)]
+fn within_of<T: Real>(a: T, b: T) -> T {
+    if a.abs() <= b { a } else { T::NAN }
+}
+
+/// `a` to the power `b`; NaN where either is NaN.
+#[inline(always)]
+fn pow_of<T: Real>(a: T, b: T) -> T {
+    let (a, b) = (a.to_f64(), b.to_f64());
+    if a.is_nan() || b.is_nan() { T::NAN } else { T::from_f64(a.powf(b)) }
+}
+
+/// The smallest whole number `k` with `base^k >= n`; NaN where the base is below 2.
+#[inline(always)]
+fn log_up_of<T: Real>(n: T, base: T) -> T {
+    let (n, base) = (n.to_f64(), base.to_f64());
+    if n.is_nan() || base.is_nan() || base < 2.0 {
+        return T::NAN;
+    }
+    let (mut k, mut power) = (0.0, 1.0);
+    while power < n {
+        k += 1.0;
+        power *= base;
+    }
+    T::from_f64(k)
+}
+
 /// `b` where `a > 0`, else `c`; NaN where `a` is NaN.
 #[inline(always)]
 fn choose_of<T: Real>(a: T, b: T, c: T) -> T {
@@ -185,15 +220,26 @@ fn binary<T: Real>([a, b, _]: [FunctionArgument<'_, T>; 3], y: &mut [T], f: impl
     });
 }
 
-/// `y = f(a, b, c)` place by place; with constants it takes longer.
+/// `y = f(a, b, c)` place by place; with constants it takes longer, but for one of the last two, as choices have it.
 #[inline(always)]
 fn ternary<T: Real>([a, b, c]: [FunctionArgument<'_, T>; 3], y: &mut [T], f: impl Fn(T, T, T) -> T) {
-    vectorised!({
-        if let (FunctionArgument::Each(a), FunctionArgument::Each(b), FunctionArgument::Each(c)) = (a, b, c) {
+    vectorised!(match (a, b, c) {
+        (FunctionArgument::Each(a), FunctionArgument::Each(b), FunctionArgument::Each(c)) => {
             for (((y, &a), &b), &c) in y.iter_mut().zip(a).zip(b).zip(c) {
                 *y = f(a, b, c);
             }
-        } else {
+        }
+        (FunctionArgument::Each(a), FunctionArgument::Each(b), FunctionArgument::All(c)) => {
+            for ((y, &a), &b) in y.iter_mut().zip(a).zip(b) {
+                *y = f(a, b, c);
+            }
+        }
+        (FunctionArgument::Each(a), FunctionArgument::All(b), FunctionArgument::Each(c)) => {
+            for ((y, &a), &c) in y.iter_mut().zip(a).zip(c) {
+                *y = f(a, b, c);
+            }
+        }
+        (a, b, c) => {
             for (n, y) in y.iter_mut().enumerate() {
                 *y = f(a.at(n), b.at(n), c.at(n));
             }

@@ -2,6 +2,7 @@
 
 use candle_core::{D, DType, Result as Candle, Tensor};
 use rtc_compiler::ir::pointwise::{NumberSource, Pointwise, PointwiseSteps, Scalar};
+use rtc_kernel::pointwise::{FunctionArgument, apply as apply_on_host};
 
 /// What a function is given.
 #[derive(Clone, Debug)]
@@ -64,6 +65,19 @@ fn choose(a: &Tensor, b: &Tensor, c: &Tensor) -> Candle<Tensor> {
     pick(&a.gt(&zeros)?, b, &pick(&a.le(&zeros)?, c, a)?)
 }
 
+/// A function of two numbers place by place, by the kernels of the processor.
+fn on_host(func: Pointwise, a: &Tensor, b: &Tensor) -> Candle<Tensor> {
+    let numbers = |x: &Tensor| x.flatten_all()?.to_dtype(DType::F64)?.to_vec1::<f64>();
+    let (own, other) = (numbers(a)?, numbers(b)?);
+    let mut y = vec![0.0; own.len()];
+    apply_on_host(
+        func,
+        [FunctionArgument::Each(&own), FunctionArgument::Each(&other), FunctionArgument::All(0.0)],
+        &mut y,
+    );
+    Tensor::from_vec(y, a.shape(), &candle_core::Device::Cpu)?.to_dtype(a.dtype())?.to_device(a.device())
+}
+
 /// The normal distribution function.
 fn normal(x: &Tensor) -> Candle<Tensor> {
     ((x * std::f64::consts::FRAC_1_SQRT_2)?.erf()? * 0.5)? + 0.5
@@ -110,6 +124,10 @@ fn apply(func: Pointwise, args: &[MapOperand], like: &Tensor) -> Candle<Tensor> 
         Pointwise::Maximum => pick(&a.gt(b)?, a, &pick(&b.ge(a)?, b, &(a + b)?)?),
         Pointwise::Minimum => pick(&a.lt(b)?, a, &pick(&b.le(a)?, b, &(a + b)?)?),
         Pointwise::Less => pick(&a.lt(b)?, &ones, &pick(&a.ge(b)?, &zeros, &(a + b)?)?),
+        Pointwise::Equal => pick(&a.eq(b)?, &ones, &pick(&a.lt(b)?, &zeros, &pick(&a.gt(b)?, &zeros, &(a + b)?)?)?),
+        Pointwise::Within => pick(&a.abs()?.le(b)?, a, &full(f64::NAN, a)?),
+        // Candle has powers by logarithms, which are not exact and have no negative bases, and no such logarithm.
+        Pointwise::Pow | Pointwise::LogUp => on_host(func, a, b),
         Pointwise::Choose => choose(a, b, c),
         Pointwise::Relu => pick(&a.lt(&zeros)?, &zeros, a),
         Pointwise::IfPositive => chained(b, &choose(a, b, &zeros)?),

@@ -330,7 +330,8 @@ fn is_tried(func: Pointwise) -> bool {
 /// A function of single numbers of forward runs. Under what has jumps or poles stand `exact` functions alone: elsewhere rounding decides.
 fn scalar(depth: u64, exact: bool, draws: &mut Draws) -> Scalar {
     use Pointwise::{
-        Abs, Add, Choose, Div, Floor, Less, Log, Maximum, Minimum, Mul, Neg, Relu, Rsqrt, Sign, Sqrt, Sub,
+        Abs, Add, Choose, Div, Equal, Floor, Less, Log, LogUp, Maximum, Minimum, Mul, Neg, Pow, Relu, Rsqrt, Sign,
+        Sqrt, Sub, Within,
     };
     const EXACT: [Pointwise; 8] = [Add, Sub, Mul, Neg, Abs, Maximum, Minimum, Relu];
     match draws.below(if depth == 0 { 3 } else { 9 }) {
@@ -340,7 +341,7 @@ fn scalar(depth: u64, exact: bool, draws: &mut Draws) -> Scalar {
             let all: Vec<Pointwise> = Pointwise::ALL.iter().copied().filter(|f| is_tried(*f)).collect();
             let func = if exact { pick(&EXACT, draws) } else { pick(&all, draws) };
             let jumps = |n: usize| match func {
-                Sign | Floor | Less | Log | Sqrt | Rsqrt => true,
+                Equal | Floor | Less | Log | LogUp | Pow | Rsqrt | Sign | Sqrt | Within => true,
                 Choose => n == 0,
                 Div => n == 1,
                 _ => false,

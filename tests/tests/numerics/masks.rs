@@ -4,7 +4,7 @@
 use rtc_base::batch::{Batch, Labels};
 use rtc_base::rng::Key;
 use rtc_compiler::causality::leaks;
-use rtc_compiler::expr::{BinaryOp, Env, EvalError, Expr, ScalarValue, Var, eval, slope, tables};
+use rtc_compiler::expr::{BinaryOp, Env, EvalError, Expr, ScalarValue, Var, eval, reading, tables};
 use rtc_compiler::lower::Objective;
 use rtc_compiler::pipeline;
 use rtc_compiler::spec::Block;
@@ -132,7 +132,8 @@ fn library_masks_are_proved_where_they_hide_what_comes() {
 fn value(bias: &Expr, head: i64, distance: i64, learned: &[f64]) -> f64 {
     let env = Env { i: distance, j: 0, head, ..Env::default() };
     let mut at = |table: usize, _: &[Expr]| learned.get(table).copied().ok_or(EvalError::OutsideTable);
-    slope(bias, &env, &mut at, 0).expect("it has a value").value
+    let ScalarValue::Float(value) = reading(bias, &env, &mut at).expect("it has a value") else { panic!("{bias}") };
+    value
 }
 
 #[test]

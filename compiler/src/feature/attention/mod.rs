@@ -1,5 +1,6 @@
 //! Multi-head attention; the variants differ in their keys.
 
+mod lack;
 pub(super) mod score;
 mod stop;
 mod talking;

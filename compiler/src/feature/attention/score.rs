@@ -1,9 +1,8 @@
 //! Scores of attention: fields, the sizes of their learned tables, and their parameters.
 
+use super::lack::{BiasContext, Lack, lack};
 use crate::diag::{Diagnostic, Kind, Problems};
-use crate::expr::{
-    BiasContext, BiasFacts, Env, Expr, Lack, ReadFrom, ScoreExpr, Unbounded, Uses, Var, lack, sizes, tables,
-};
+use crate::expr::{BiasFacts, Env, Expr, ReadFrom, ScoreExpr, Unbounded, Uses, Var, sizes, tables};
 use crate::feature::{Site, says_more};
 use crate::ir::attribute::{self, Attrs};
 use crate::ir::graph::{InvalidNode, Value};

@@ -30,8 +30,12 @@ def attention(
     if any(f is not None for f in (mask, bias, rescored, stop)):
         rows, _, queries, keys = scores.shape
         count = torch.full((rows,), queries, device=q.device) if along is None else along.length
+        # Positions count exactly in double precision, which not all devices have.
+        exact = torch.float32 if q.device.type == "mps" else torch.float64
         grid = [torch.arange(n, device=q.device) for n in (heads, queries, keys)]
-        head, i, j = grid[0].view(-1, 1, 1), grid[1].view(-1, 1), grid[2] // (steps or 1)
+        grid[2] = grid[2] // (steps or 1)
+        head, i, j = (x.to(exact).view(shape) for x, shape in zip(grid, ((-1, 1, 1), (-1, 1), -1)))
+        count = count.to(exact)
         row = (torch.arange(rows, device=q.device).view(-1, 1, 1, 1),) if reads else ()
     if stop is not None:
         stopped = stop[0](i, j, head, count.view(-1, 1, 1, 1), *row)
@@ -49,7 +53,8 @@ def attention(
     change = bias if rescored is None else rescored
     if change is not None:
         at = seen.nonzero(as_tuple=True)
-        row, head, i, j = at
+        row = at[0]
+        head, i, j = (x[at[n]] for n, x in ((1, head.flatten()), (2, i.flatten()), (3, j)))
         told = ((row,) if reads else ()) + (() if rescored is None else (scores[at],))
         number = torch.as_tensor(change(i, j, head, count[row], *told), device=q.device).to(scores.dtype)
         has_value = torch.isfinite(number)

@@ -1,44 +1,26 @@
-def plain(f):
-    """A function of PyTorch for plain numbers."""
-    return lambda x: f(torch.tensor(x, dtype=torch.float64)).item()
+def equal(a, b):
+    """1 where a == b, 0 where it is not; NaN where either is NaN."""
+    return torch.where(a == b, 1.0, torch.where((a < b) | (b < a), 0.0, a + b))
 
 
-def real(x):
-    return x.double() if isinstance(x, torch.Tensor) else float(x)
+def within(a, most):
+    """The same numbers; NaN where one is larger in size."""
+    return torch.where(a.abs() <= most, a, math.nan)
 
 
-def where(condition, yes, no):
-    """`yes` where a condition holds, else `no`; of tensors, or of plain numbers."""
-    if not any(isinstance(x, torch.Tensor) for x in (condition, yes, no)):
-        return yes if condition else no
-    yes, no = both(yes, no)
-    if not isinstance(condition, torch.Tensor):
-        return yes if condition else no
-    return torch.where(condition, yes.to(condition.device), no.to(condition.device))
+def power(a, b):
+    """`a` to the power `b`; NaN where either is NaN. Gradients that would be infinite, or none, are 0."""
+    base, exponent = torch.broadcast_tensors(a, b)
+    base = torch.where((base != 0) | (exponent >= 1), base, base.detach())
+    exponent = torch.where(base > 0, exponent, exponent.detach())
+    return torch.where(torch.isnan(a + b), a + b, quiet(base**exponent))
 
 
-def both(a, b):
-    device = next((x.device for x in (a, b) if isinstance(x, torch.Tensor)), None)
-    kind = [torch.float64 if isinstance(x, float) else None for x in (a, b)]
-    return torch.broadcast_tensors(*[torch.as_tensor(x, dtype=k, device=device) for x, k in zip((a, b), kind)])
-
-
-def smaller(a, b):
-    return torch.minimum(*both(a, b))
-
-
-def larger(a, b):
-    return torch.maximum(*both(a, b))
-
-
-def floor(x):
-    return x.floor().long()
-
-
-def log_of(n, base):
-    """As `log`, for many numbers."""
-    n, base = both(n, base)
-    k, power, most = torch.zeros_like(n), torch.ones_like(n), 2**63 - 1
-    while (power < n).any():
-        k, power = k + (power < n), torch.where(power > most // base, most, power * base)
-    return k
+def log_up(n, base):
+    """The smallest whole numbers k with base**k >= n; NaN where the base is below 2."""
+    n, base = torch.broadcast_tensors(n, base)
+    k, reached = torch.zeros_like(n), torch.ones_like(n)
+    base = torch.where(base < 2, math.nan, base)
+    while (reached < n).any():
+        k, reached = k + (reached < n), torch.where(reached < n, reached * base, reached)
+    return torch.where(torch.isnan(n + base), math.nan, k)

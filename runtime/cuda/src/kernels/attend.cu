@@ -264,11 +264,9 @@ __device__ inline real scored(const Attend &a, const Rule &rule, const Head &h, 
 template <class E>
 __device__ inline real scored(const Attend &a, const Evaluated<E> &rule, const Head &h, whole i, whole j, real product, real more, real *slope) {
     if (!E::is_score) return capped(a, product, more, slope);
-    bool ok = true;
-    whole unused = -1;
-    Dual found = rule.e.bias(i, j, h.queries, h.head, row_starts(h.q_start, h.k_start), product * a.scale, OF_SCORE, unused, ok);
-    *slope = found.slope - found.slope == 0 ? (real)found.slope : (real)0;
-    return is_bias(found.value, ok) ? (real)found.value : minus_infinity();
+    RowStarts at = row_starts(h.q_start, h.k_start);
+    *slope = (real)rule.e.by_score(i, j, h.queries, h.head, at, product * a.scale);
+    return rule.e.number(i, j, h.queries, h.head, at, product * a.scale);
 }
 // The product of query i and key j.
 template <bool RELATIVE> __device__ inline real product_at(const Attend &a, const Head &h, whole i, whole j) {

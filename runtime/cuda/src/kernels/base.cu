@@ -58,6 +58,8 @@ __device__ inline float absolute(float x) { return fabsf(x); }
 __device__ inline double absolute(double x) { return fabs(x); }
 __device__ inline float rounded_down(float x) { return floorf(x); }
 __device__ inline double rounded_down(double x) { return floor(x); }
+__device__ inline float raised(float x, float y) { return powf(x, y); }
+__device__ inline double raised(double x, double y) { return pow(x, y); }
 __device__ inline float error_function(float x) { return erff(x); }
 __device__ inline double error_function(double x) { return erf(x); }
 
@@ -76,14 +78,14 @@ __device__ inline bool is_finite(real x) { return x - x == 0; }
 // 1 / sqrt(square + eps); NaN where the square is infinite, as what is divided by that would be 0.
 __device__ inline real inverse_root(real square, real eps) { return (real)1 / root(square + eps) + (square - square); }
 
-__device__ inline real sigmoid(real x) { return (real)1 / ((real)1 + exponential(-x)); }
+template <class N> __device__ inline N sigmoid(N x) { return (N)1 / ((N)1 + exponential(-x)); }
 
 // 2 sigmoid(2 x) - 1; near 0, where that loses digits, the sixth convergent of Lambert's continued fraction.
-__device__ inline real hyperbolic_tangent(real x) {
-    real square = x * x;
-    real above = (real)10395 + square * ((real)1260 + square * (real)21);
-    real below = (real)10395 + square * ((real)4725 + square * ((real)210 + square));
-    return absolute(x) < (real)0.25 ? x * (above / below) : (real)2 * sigmoid((real)2 * x) - (real)1;
+template <class N> __device__ inline N hyperbolic_tangent(N x) {
+    N square = x * x;
+    N above = (N)10395 + square * ((N)1260 + square * (N)21);
+    N below = (N)10395 + square * ((N)4725 + square * ((N)210 + square));
+    return absolute(x) < (N)0.25 ? x * (above / below) : (N)2 * sigmoid((N)2 * x) - (N)1;
 }
 
 // log(1 + exp(x)).
@@ -110,6 +112,14 @@ __device__ inline real gelu_tanh_slope(real x) {
     real share = gelu_tanh_share(x);
     real inner = (real)1.595769121605731 * ((real)1 + (real)0.134145 * x * x);
     return x * share * ((real)1 - share) * inner + share;
+}
+
+// The smallest whole number k with base^k >= n; NaN for a base below 2.
+template <class N> __device__ inline N whole_logarithm(N n, N base) {
+    if (!(n == n) || !(base >= (N)2)) return (N)NOT_A_NUMBER;
+    N k = 0;
+    for (double reached = 1; reached < n; reached *= base) k += (N)1;
+    return k;
 }
 
 // Sums over the lanes of a warp; every lane gets the same number.

@@ -6,16 +6,14 @@
 use rtc_compiler::ir::attribute::{self, Mask};
 use std::ops::Range;
 
-use rtc_compiler::expr::{
-    Env, EvalError, Expr, KeyReach, LARGEST_BIAS, ReadFrom, ScalarValue, Var, eval, flat, reach, slope,
-};
+use rtc_compiler::expr::{Env, Expr, KeyReach, LARGEST_BIAS, ReadFrom, ScalarValue, Var, eval, reach};
 use rtc_compiler::ir::graph::Value;
 use rtc_compiler::ir::types::{Dim, Elem};
 
-use crate::mask::{Bias, Exprs, MaskRule, mark_reading};
+use crate::mask::{Bias, Exprs, MaskRule};
 use crate::node_context::NodeContext;
 use crate::pair_join::{JoinedKeys, KeyOrder, PairJoin, RowStarts};
-use crate::pair_program::{KEYS, PairNumbers, PairProgram, place, value_of};
+use crate::pair_program::{KEYS, PairNumbers, PairProgram, place};
 use crate::processor::Executor;
 use crate::processor::ValueMemory;
 use crate::rows::Axis;
@@ -28,9 +26,6 @@ use rtc_kernel::attention::{
     talking::{self, Talking},
 };
 use rtc_kernel::parallel::fill;
-
-/// No table has this number: nothing is differentiated.
-const NONE: usize = usize::MAX;
 
 /// A bias, or a score, at a step of the recurrence, with the numbers of its tables.
 pub(super) struct ScoredBias<'e, T> {
@@ -66,18 +61,6 @@ struct ValueRead<'e, T> {
 }
 
 impl<T: Element> ValuesRead<'_, T> {
-    /// Where in a row a use reads a value, and the number there.
-    fn read(&self, value: usize, indices: &[Expr], env: &Env, row: usize) -> Result<(usize, f64), EvalError> {
-        let (of_keys, position) = if indices.first() == Some(&Expr::Var(Var::I)) { (0, env.i) } else { (1, env.j) };
-        let channel = match indices.get(1).map(|channel| eval(channel, env)).transpose()? {
-            Some(ScalarValue::Int(channel)) => channel as usize,
-            _ => 0,
-        };
-        let ValueRead { numbers, channels, .. } = self.values[value];
-        let at = position as usize * channels + channel;
-        Ok((at, numbers[self.offsets[of_keys][row] * channels + at].to_f64()))
-    }
-
     /// Where the gradients of a value begin among those of all.
     fn start(&self, value: usize) -> usize {
         self.values[..value].iter().map(|value| value.longest).sum()
@@ -148,20 +131,6 @@ impl<T: Element> ScoredBias<'_, T> {
         }
     }
 
-    /// Where a use stands among all gradients, and the number that it reads.
-    fn read(&self, at: PairPlace<'_>, use_: usize, indices: &[Expr]) -> Result<(usize, f64), EvalError> {
-        let (from, PairPlace { env, row, score }) = (self.bias.uses[use_], at);
-        let (at, number) = match from {
-            ReadFrom::Score => (0, score),
-            ReadFrom::Table(table) => {
-                let at = flat(indices, &self.bias.sizes[table], env)?;
-                (at, self.tables[table][at].to_f64())
-            }
-            ReadFrom::Value(value) => self.values.read(value, indices, env, row)?,
-        };
-        Ok((self.start(from) + at, number))
-    }
-
     /// The numbers of a row, and the scores of the keys at hand.
     fn row<'n>(&'n self, row: usize, scores: &'n [f64]) -> RowNumbers<'n, T> {
         RowNumbers { values: self.values, row, bias: Some(self), scores }
@@ -175,22 +144,18 @@ impl<T: Element> ScoredBias<'_, T> {
         }
     }
 
-    /// Gives `f` the number of every key from `env.j` on, of which there are so many; minus infinity where there is none.
+    /// Gives `f` the number of every key from `env.j` on, of which there are so many; minus infinity, which hides the key, where there is
+    /// none, and NaN where a number that is read is not finite.
     fn numbers(&self, env: &Env, row: usize, (scores, keys): (&[f64], usize), mut f: impl FnMut(usize, T)) {
-        let alone = |key: usize| {
-            let env = Env { j: env.j + key as i64, ..*env };
-            self.value(PairPlace { env: &env, row, score: scores.get(key).copied().unwrap_or(0.0) })
-        };
-        let Some(program) = &self.bias.program else { return (0..keys).for_each(|key| f(key, alone(key))) };
-        program.run(env, keys, &self.row(row, scores), |numbers| {
+        self.bias.program.run(env, keys, &self.row(row, scores), |numbers| {
             for key in 0..keys {
-                let number = value_of(numbers, key);
+                let number = numbers.at(key);
                 f(
                     key,
-                    if number.is_nan() {
-                        alone(key)
-                    } else if number.abs() <= LARGEST_BIAS {
+                    if number.abs() <= LARGEST_BIAS {
                         T::from_f64(number)
+                    } else if number.is_nan() && numbers.is_broken(key) {
+                        T::NAN
                     } else {
                         T::NEG_INFINITY
                     },
@@ -216,18 +181,7 @@ impl<T: Element> ScoredBias<'_, T> {
             let (mut before, mut of_scores) = ([0.0; KEYS], [0.0; KEYS]);
             let (before, of_scores) = (scaled(products, scale, &mut before), &mut of_scores[..d.len()]);
             let by = |key: usize| d[key].to_f64();
-            let mut alone = |key: usize, sums: &mut [T], of_scores: &mut [f64]| {
-                let env = Env { j: env.j + key as i64, ..env };
-                let place = PairPlace { env: &env, row: at.row, score: before[key] };
-                self.add_slopes(place, by(key), (sums, &mut of_scores[key]));
-            };
-            match &self.bias.program {
-                Some(program) => {
-                    let row = self.row(at.row, before);
-                    program.add_slopes(&env, (d.len(), &by), &row, (sums, of_scores), &mut alone);
-                }
-                None => (0..d.len()).filter(|key| d[*key] != T::ZERO).for_each(|key| alone(key, sums, of_scores)),
-            }
+            self.bias.program.add_slopes(&env, (d.len(), &by), &self.row(at.row, before), (sums, of_scores));
             d.iter_mut().zip(&*of_scores).for_each(|(d, slope)| *d = T::from_f64(*slope) * scale);
         }
     }
@@ -237,45 +191,7 @@ impl<T: Element> ScoredBias<'_, T> {
         for (first, d) in (at.first..).step_by(KEYS).zip(d.chunks(KEYS)) {
             let env = place(MaskRow { first, ..at }, self.step);
             let by = |key: usize| (d[key] * by).to_f64();
-            let mut alone = |key: usize, sums: &mut [T], _: &mut [f64]| {
-                let env = Env { j: env.j + key as i64, ..env };
-                self.add_slopes(PairPlace { env: &env, row: at.row, score: 0.0 }, by(key), (sums, &mut 0.0));
-            };
-            match &self.bias.program {
-                Some(program) => {
-                    program.add_slopes(&env, (d.len(), &by), &self.row(at.row, &[]), (sums, &mut []), &mut alone);
-                }
-                None => (0..d.len()).filter(|key| d[*key] != T::ZERO).for_each(|key| alone(key, sums, &mut [])),
-            }
-        }
-    }
-
-    /// The number of the bias; minus infinity, which hides the key, where it has none, and NaN where a learned number is not finite.
-    fn value(&self, at: PairPlace<'_>) -> T {
-        let mut learned = |use_: usize, indices: &[Expr]| self.read(at, use_, indices).map(|(_, number)| number);
-        let found = slope(&self.bias.expr, at.env, &mut learned, NONE).map(|found| found.value);
-        let number = found.ok().filter(|value| value.is_nan() || value.abs() <= LARGEST_BIAS);
-        number.map_or(T::NEG_INFINITY, T::from_f64)
-    }
-
-    /// Adds `by` times the derivatives by all numbers that are read to `sums`, those of one table behind those of the other, then those of
-    /// the values of the row; and to `of_score` those by the score.
-    fn add_slopes(&self, at: PairPlace<'_>, by: f64, (sums, of_score): (&mut [T], &mut f64)) {
-        for one in 0..self.bias.uses.len() {
-            let mut found_at = None;
-            let mut learned = |use_: usize, indices: &[Expr]| {
-                let (place, number) = self.read(at, use_, indices)?;
-                if use_ == one {
-                    found_at = Some(place);
-                }
-                Ok(number)
-            };
-            let found = slope(&self.bias.expr, at.env, &mut learned, one);
-            match (found, found_at, self.bias.uses[one]) {
-                (Ok(found), Some(_), ReadFrom::Score) => *of_score += by * found.slope,
-                (Ok(found), Some(at), _) => sums[at] += T::from_f64(by * found.slope),
-                _ => {}
-            }
+            self.bias.program.add_slopes(&env, (d.len(), &by), &self.row(at.row, &[]), (sums, &mut []));
         }
     }
 
@@ -330,15 +246,6 @@ fn multiply_heads<T: Element>(x: &mut [T], numbers: &[T]) {
     }
 }
 
-/// A pair of a query and a key.
-#[derive(Clone, Copy)]
-struct PairPlace<'e> {
-    env: &'e Env,
-    row: usize,
-    /// Its score, where that is read.
-    score: f64,
-}
-
 /// The scaled products, which fit into `scores`.
 fn scaled<'s, T: Element>(products: &[T], scale: T, scores: &'s mut [f64]) -> &'s [f64] {
     let scores = &mut scores[..products.len()];
@@ -346,8 +253,8 @@ fn scaled<'s, T: Element>(products: &[T], scale: T, scores: &'s mut [f64]) -> &'
     scores
 }
 
-/// About what it costs to work out a key by itself, in operations.
-const INTERPRETED: usize = 64;
+/// About what it costs to look the keys of a query up, in operations.
+const LOOKED_UP: usize = 64;
 
 /// What a program reads in one row.
 struct RowNumbers<'e, T> {
@@ -387,43 +294,27 @@ fn range(expr: &Expr, step: i64, at: MaskRow) -> (Range<usize>, bool) {
 #[derive(Clone, Copy)]
 struct PairRule<'e> {
     expr: &'e Expr,
-    program: Option<&'e PairProgram>,
+    program: &'e PairProgram,
     /// How the keys of a query are looked up, of each head or of all.
     joins: &'e [Option<PairJoin>],
-    /// For every use of a value which one it reads.
-    uses: &'e [usize],
     step: i64,
 }
 
 impl<'e> PairRule<'e> {
     fn of_mask(rule: &'e MaskRule, step: i64) -> Option<Self> {
-        let expr = rule.expr.as_ref()?;
-        Some(Self { expr, program: rule.programs[0].as_ref(), joins: &rule.joins, uses: &rule.reads[0], step })
+        Some(Self { expr: rule.expr.as_ref()?, program: rule.programs[0].as_ref()?, joins: &rule.joins, step })
     }
 
     fn of_stop(rule: &'e MaskRule, step: i64) -> Option<Self> {
-        let expr = rule.stop.as_ref()?;
-        Some(Self { expr, program: rule.programs[1].as_ref(), joins: &[], uses: &rule.reads[1], step })
+        Some(Self { expr: rule.stop.as_ref()?, program: rule.programs[1].as_ref()?, joins: &[], step })
     }
 
     /// Marks the keys for which it holds.
     fn mark<T: Element>(&self, values: &ValuesRead<'_, T>, at: MaskRow, holds: &mut [bool]) {
-        let alone = |at: MaskRow, holds: &mut [bool]| {
-            mark_reading(self.expr, self.step, at, holds, &|use_, indices, env| {
-                values.read(self.uses[use_], indices, env, at.row).map(|(_, number)| number)
-            });
-        };
-        let Some(program) = self.program else { return alone(at, holds) };
         let row = RowNumbers { values, row: at.row, bias: None, scores: &[] };
         for (first, holds) in (at.first..).step_by(KEYS).zip(holds.chunks_mut(KEYS)) {
-            program.run(&place(MaskRow { first, ..at }, self.step), holds.len(), &row, |truths| {
-                for (key, holds) in holds.iter_mut().enumerate() {
-                    let truth = value_of(truths, key);
-                    *holds = truth == 1.0;
-                    if truth.is_nan() {
-                        alone(MaskRow { first: first + key, ..at }, std::slice::from_mut(holds));
-                    }
-                }
+            self.program.run(&place(MaskRow { first, ..at }, self.step), holds.len(), &row, |truths| {
+                holds.iter_mut().enumerate().for_each(|(key, holds)| *holds = truths.at(key) == 1.0);
             });
         }
     }
@@ -444,7 +335,7 @@ impl<'e> PairRule<'e> {
 
     /// Operations for a key.
     fn cost(&self) -> usize {
-        self.program.map_or(INTERPRETED, PairProgram::len)
+        self.program.cost()
     }
 
     /// The range of keys of a query, of `keys`, and whether it holds no others.
@@ -808,7 +699,7 @@ impl<T: Element> Executor<T> {
         let count = rows.queries.last().copied().unwrap_or(0);
         let mut found = self.arena.list(std::iter::repeat_n((0..0, false), count * heads));
         let cost = match joined {
-            Some(_) => INTERPRETED,
+            Some(_) => LOOKED_UP,
             None => rule.cost() * ends.windows(2).map(|ends| ends[1] - ends[0]).max().unwrap_or(0),
         };
         fill(&mut found, cost, |place| {
@@ -843,8 +734,8 @@ impl<T: Element> Executor<T> {
             seen[at] = true;
             let Some(scored) = scored else { continue };
             for head in 0..heads {
-                values[head * count + at] =
-                    scored.value(PairPlace { env: &apart(*distance, step, head), row: 0, score: 0.0 });
+                let value = &mut values[head * count + at];
+                scored.numbers(&apart(*distance, step, head), 0, (&[], 1), |_, number| *value = number);
             }
         }
         ByDistance { span, list, seen, values }
@@ -917,8 +808,8 @@ fn gathered<T: Element>(
         for distance in offsets.list {
             let by = part[(distance - first) as usize].to_f64();
             if by != 0.0 {
-                let at = PairPlace { env: &apart(*distance, scored.step, head), row: 0, score: 0.0 };
-                scored.add_slopes(at, by, (sums, &mut 0.0));
+                let env = apart(*distance, scored.step, head);
+                scored.bias.program.add_slopes(&env, (1, &|_| by), &scored.row(0, &[]), (sums, &mut []));
             }
         }
     }

@@ -168,8 +168,11 @@ fn slopes_of_every_function() {
     let mut differentiated = 0;
     for func in Pointwise::ALL.iter().filter(|func| !func.def().slopes.is_empty()) {
         let arity = func.def().arity;
-        let positive = matches!(func, Pointwise::Log | Pointwise::Sqrt | Pointwise::Rsqrt);
-        let inputs = inputs.clone().map(|x| if positive { x.iter().map(|x| x.abs() + 0.3).collect() } else { x });
+        let positive = matches!(func, Pointwise::Log | Pointwise::Sqrt | Pointwise::Rsqrt | Pointwise::Pow);
+        let mut inputs = inputs.clone().map(|x| if positive { x.iter().map(|x| x.abs() + 0.3).collect() } else { x });
+        if matches!(func, Pointwise::Within | Pointwise::LogUp) {
+            inputs[1].iter_mut().for_each(|x| *x = x.abs() + 5.0);
+        }
         let expr = [func.of_operands()];
         let forward = |v: &[Vec<f64>]| {
             let operands: Vec<&[f64]> = v.iter().map(Vec::as_slice).collect();

@@ -1,33 +1,34 @@
 //! Pairs of a query and a key that a mask shows and for which a bias has no number.
 
-use super::meaning::{LARGEST_BIAS, Term, bias_meaning};
-use super::range::BiasFacts;
-use super::{BinaryOp, Env, EvalError, Expr, ScalarValue, Var, eval, reading, tables};
+use crate::expr::{
+    BiasFacts, BinaryOp, Env, EvalError, Expr, LARGEST_BIAS, ScalarValue, Var, eval, reading, sizes, tables,
+};
+use crate::ir::scalar::ExprScalar;
 
 /// The context in which a bias is read.
 #[derive(Clone, Copy, Debug)]
-pub struct BiasContext<'e> {
+pub(super) struct BiasContext<'e> {
     /// The mask; none where every key is seen.
-    pub mask: Option<&'e Expr>,
+    pub(super) mask: Option<&'e Expr>,
     /// Number of heads.
-    pub heads: usize,
+    pub(super) heads: usize,
     /// Queries and keys of the rows that are tried.
-    pub sizes: [i64; 2],
+    pub(super) sizes: [i64; 2],
     /// Number of steps of the recurrence around; none where the spec leaves it open.
-    pub depth: Option<&'e Expr>,
+    pub(super) depth: Option<&'e Expr>,
 }
 
 /// A pair without a number.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Lack {
+pub(super) struct Lack {
     /// Where.
-    pub at: Env,
+    pub(super) at: Env,
     /// The innermost part without a value.
-    pub part: Expr,
+    pub(super) part: Expr,
     /// Why it has none.
-    pub why: EvalError,
+    pub(super) why: EvalError,
     /// The learned number that leads there, where tables are read.
-    pub learned: Option<f64>,
+    pub(super) learned: Option<f64>,
 }
 
 /// So many steps of a recurrence are tried where their number is open, or depends on the row.
@@ -43,10 +44,11 @@ const LEARNED: [f64; 4] = [0.0, 1.0, -1.0, 0.5];
 
 /// A pair of a short row that the mask shows and for which the bias has no number, if there is one. Nothing is tried where the ranges of
 /// the parts show that there is none.
-pub fn lack(bias: &Expr, around: &BiasContext<'_>) -> Option<Lack> {
+pub(super) fn lack(bias: &Expr, around: &BiasContext<'_>) -> Option<Lack> {
     let facts = BiasFacts::of_rows(around.heads, around.mask);
-    let sizes = super::range::sizes(bias, &facts).ok()?;
-    if bias_meaning(bias, &facts, &sizes).ok()?.defined == Term::Truth(true) {
+    let sizes = sizes(bias, &facts).ok()?;
+    let uses: Vec<_> = tables(bias).uses.iter().map(|(from, _)| *from).collect();
+    if ExprScalar::new(bias, &uses, &sizes, &facts, LARGEST_BIAS).ok()?.is_total {
         return None;
     }
     let uses = |var| bias.uses(var) || around.mask.is_some_and(|mask| mask.uses(var));
