@@ -285,13 +285,10 @@ impl Eval<'_, '_> {
         Some(EquationArray { value, rows: true, ..s })
     }
 
-    /// `a^n` for a small whole number.
+    /// `a^b`; small whole powers are products, which are exact and have a gradient everywhere.
     pub(super) fn power(&mut self, a: ExpressionValue, b: ExpressionValue, span: Span) -> Option<ExpressionValue> {
         let ExpressionValue::Constant(Constant::Int(n @ 1..=8)) = b else {
-            let message = "a power of an array is a whole number from 1 to 8";
-            let diagnostic = Diagnostic::new(Kind::WrongType, span, message).label(format!("to {}", b.describe()));
-            return self
-                .report(diagnostic.help("`sqrt(x)` is the root, and `exp(p * log(x))` any power of what is above 0"));
+            return self.pointwise(Pointwise::Pow, vec![a, b], span);
         };
         let base = ExpressionValue::Array(self.array(a, span)?);
         let mut out = base.clone();
