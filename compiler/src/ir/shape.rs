@@ -5,8 +5,9 @@ use std::collections::BTreeSet;
 
 use super::ops::Op;
 use super::pointwise;
+use super::scalar::{ExprScalar, Leaf, Untold};
 use super::types::{BATCH, CLASSES, Dim, Elem, PAIRS, Type, VOCAB, prefixed, unprefixed};
-use crate::expr::{self, Env, Expr, ReadFrom, ScalarValue, ScoreExpr, Var, eval};
+use crate::expr::{self, BiasFacts, Env, Expr, ReadFrom, ScalarValue, ScoreExpr, Var, eval};
 
 /// What a shape rule sees of a node.
 #[derive(Clone, Copy, Debug)]
@@ -176,6 +177,15 @@ fn reads(s: &Signature<'_>, values: &[Type]) -> Result<(), String> {
             return Err(format!("`{}` has no score where a mask or `stop` reads it", s.op));
         }
         let found = expr::tables(&rule);
+        // The verifier tells of draws.
+        if !rule.holds_draw() {
+            let refuse = |part: &Expr| format!("`{}` cannot work `{part}` out for a query and a key", s.op);
+            let facts = BiasFacts::new(1, None);
+            let own = ExprScalar::new(&rule, &found.operands(), &[], &facts, f64::MAX);
+            if own.map_err(|Untold(part)| refuse(&part))?.leaves.contains(&Leaf::Given) {
+                return Err(refuse(&Expr::Given));
+            }
+        }
         for (from, (_, indices)) in found.operands().into_iter().zip(&found.uses) {
             let ReadFrom::Value(n) = from else { continue };
             let ty = values.get(n).ok_or_else(|| s.mismatch())?;

@@ -199,6 +199,14 @@ const BROKEN: &[(&str, &str)] = &[
 const UNFIT: &[(&str, &str)] = &[
     ("%v = attention %s, %s, %s {heads: 2, mask: gt(score, 0)} : f32[batch, length, 8]", "has no score where a mask"),
     (
+        "%v = attention %s, %s, %s {heads: 2, mask: and(le(j, i), j)} : f32[batch, length, 8]",
+        "`attention` cannot work `j` out for a query and a key",
+    ),
+    (
+        "%v = attention %s, %s, %s {heads: 2, score: add(score, given)} : f32[batch, length, 8]",
+        "`attention` cannot work `given` out for a query and a key",
+    ),
+    (
         "%v = rotate %s {kind: rope, heads: 2, part: 3} : f32[batch, length, 8]",
         "3 channels of a head of 4 cannot be turned in pairs",
     ),
