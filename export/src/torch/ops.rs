@@ -188,6 +188,7 @@ pub(super) fn scalar(
         (Pointwise::Neg, _) => codes[0].minus(),
         // These take plain numbers, too.
         (Pointwise::Less | Pointwise::Choose | Pointwise::Lerp, text) => Code::template(text, &codes),
+        (Pointwise::Within, text) => Code::template(text, &[tensors()[0].clone(), codes[1].clone()]),
         (_, text) if infix(text).is_some() => Code::infix(infix(text).unwrap_or_default(), &codes[0], &codes[1]),
         (_, text) => match text.strip_prefix("a.") {
             Some(method) => tensors()[0].dot(method),

@@ -180,92 +180,18 @@ const PLACE: &str = "whole i, whole j, whole length, whole head, RowStarts at";
 
 /// The functions of the object.
 fn expressions(rule: &MaskRule) -> Result<String, Untold> {
-    let none = (Expr::Float(0.0), vec![], vec![]);
-    let (expr, uses, sizes) =
-        rule.bias.as_ref().map_or(none, |bias| (bias.expr.clone(), bias.uses.clone(), bias.sizes.clone()));
-    let facts = BiasFacts::of_rows(usize::MAX, None);
-    let own = ExprScalar::new(&expr, &uses, &sizes, &facts, LARGEST_BIAS)?;
     let is_score = rule.bias.as_ref().is_some_and(|bias| bias.is_score);
-    let number = PairFunction::new(&own, &rule.channels);
-    let (value, result) = number.value();
-    let broken: String = number.reads().map(|(n, _)| format!(" || l{n} != l{n}")).collect();
-    let mut out = format!(
-        "    static const bool is_score = {is_score};\n    \
-         // What is added to a score, or the score: minus infinity where it has no number, and NaN where one that is read is not finite.\n    \
-         __device__ real number({PLACE}, double score) const {{\n{value}    double y = {result};\n    \
-         return y == y ? (real)y : (false{broken}) ? not_a_number() : minus_infinity();\n    }}\n"
-    );
-    let shares = own.shares();
-    let share = |leaf: usize, share: &Scalar| {
-        let slope = share.with(&|n| if n == own.leaves.len() + 1 { Scalar::Number(1.0) } else { Scalar::Operand(n) });
-        let operands: Vec<String> = (0..own.leaves.len()).map(|n| format!("l{n}")).chain(["y".to_owned()]).collect();
-        let (lines, results) = fusion::steps(&[slope], &operands, "d", "double");
-        let place = match &own.leaves[leaf] {
-            Leaf::Score | Leaf::Var(_) | Leaf::Given => String::new(),
-            Leaf::Table { .. } | Leaf::Value { .. } => {
-                format!("        place = p{leaf} == p{leaf} ? (whole)p{leaf} : -1;\n")
-            }
-        };
-        format!("{lines}{place}        double d = {};\n        return y == y && d - d == 0 ? d : 0;\n", results[0])
-    };
-    let of_score = shares.iter().find(|(leaf, _)| own.leaves[*leaf] == Leaf::Score);
-    let of_score = of_score.map_or_else(|| "        return 0;\n".to_owned(), |(leaf, of)| share(*leaf, of));
-    let reads: Vec<&(usize, Scalar)> = shares.iter().filter(|(leaf, _)| own.leaves[*leaf] != Leaf::Score).collect();
-    let each = |of: &dyn Fn(usize) -> String, otherwise: &str| {
-        let each: String =
-            reads.iter().enumerate().map(|(n, (leaf, _))| format!("read == {n} ? {} : ", of(*leaf))).collect();
-        format!("{each}{otherwise}")
-    };
-    let tables = sizes.len();
-    let table = |leaf: usize| match own.leaves[leaf] {
-        Leaf::Table { table, .. } => table.to_string(),
-        Leaf::Value { value, .. } => (tables + value).to_string(),
-        Leaf::Var(_) | Leaf::Given | Leaf::Score => "-1".to_owned(),
-    };
-    let at_query = |leaf: usize| matches!(own.leaves[leaf], Leaf::Value { of_query: true, .. }).to_string();
-    let slopes: String = reads
-        .iter()
-        .enumerate()
-        .map(|(n, (leaf, of))| format!("    if (read == {n}) {{\n{}    }}\n", share(*leaf, of)))
-        .collect();
-    let _ = write!(
-        out,
-        "    // Its derivative by the score before it, and by a number that is read, with the place of that in its table, or the channel of its \
-         value.\n    __device__ double by_score({PLACE}, double score) const {{\n{value}    double y = {result};\n{of_score}    }}\n    \
-         __device__ double slope({PLACE}, double score, int read, whole &place) const {{\n{value}    double y = {result};\n{slopes}    \
-         return 0;\n    }}\n    \
-         __device__ int reads() const {{ return {}; }}\n    \
-         // The table that is read; values are counted behind the tables.\n    \
-         __device__ int table_of(int read) const {{ return {}; }}\n    \
-         // Whether it is a value at the query.\n    \
-         __device__ bool at_query(int read) const {{ return {}; }}\n",
-        reads.len(),
-        each(&table, "-1"),
-        each(&at_query, "false"),
-    );
+    let mut out = format!("    static const bool is_score = {is_score};\n{}", number(rule)?);
     let mut sees = String::new();
-    let mut asked = |expr: &Expr, name: &str| -> Result<String, Untold> {
-        let own = ExprScalar::plain(expr, &facts)?;
-        let truth = PairFunction::new(&own, &rule.channels);
-        let (lines, result) = truth.value();
-        // Nothing is seen or hidden by a number that is not finite.
-        let decided: String =
-            truth.reads().map(|(n, _)| format!("        if (l{n} != l{n}) return not_a_number();\n")).collect();
-        let _ = write!(
-            out,
-            "    // 1 where it holds, else 0; NaN where that can't be told.\n    __device__ double {name}({PLACE}) const {{\n{lines}{decided}        return {result} > 0 ? 1 : 0;\n    }}\n"
-        );
-        Ok(format!(
-            "        double {name}_ = {name}(i, j, length, head, at);\n        if ({name}_ != {name}_) return not_a_number();\n"
-        ))
-    };
     if let Some(mask) = &rule.expr {
-        sees += &asked(mask, "shows")?;
-        sees += "        if (shows_ == 0) return minus_infinity();\n";
+        out += &truth(mask, "shows", &rule.channels)?;
+        sees += "        double shown = shows(i, j, length, head, at);\n        if (shown != shown) return not_a_number();\n        \
+                 if (shown == 0) return minus_infinity();\n";
     }
     if let Some(stop) = &rule.stop {
-        sees += &asked(stop, "stops")?;
-        sees += "        if (part && (stops_ != 0) != (part == 2)) return minus_infinity();\n";
+        out += &truth(stop, "stops", &rule.channels)?;
+        sees += "        double stopped = stops(i, j, length, head, at);\n        if (stopped != stopped) return not_a_number();\n        \
+                 if (part && (stopped != 0) != (part == 2)) return minus_infinity();\n";
     }
     // A score is worked out from the product; what is added before that only hides.
     let more = if is_score { "0" } else { "number(i, j, length, head, at, 0)" };
@@ -275,6 +201,64 @@ fn expressions(rule: &MaskRule) -> Result<String, Untold> {
          __device__ real added({PLACE}) const {{\n{sees}        return {more};\n    }}\n"
     );
     Ok(out)
+}
+
+/// Whether a mask or `stop` holds. Nothing is seen or hidden by a number that is not finite.
+fn truth(expr: &Expr, name: &str, channels: &[usize]) -> Result<String, Untold> {
+    let own = ExprScalar::plain(expr, &BiasFacts::of_rows(usize::MAX, None))?;
+    let function = PairFunction::new(&own, channels);
+    let (lines, result) = function.value();
+    let is_broken = |n: usize| format!("        if (l{n} != l{n}) return not_a_number();\n");
+    let broken: String = function.reads().map(is_broken).collect();
+    Ok(format!(
+        "    // 1 where it holds, else 0; NaN where that can't be told.\n    \
+         __device__ double {name}({PLACE}) const {{\n{lines}{broken}        return {result} > 0 ? 1 : 0;\n    }}\n"
+    ))
+}
+
+/// The bias, or the score, with its derivatives.
+fn number(rule: &MaskRule) -> Result<String, Untold> {
+    let none = (Expr::Float(0.0), vec![], vec![]);
+    let (expr, uses, sizes) =
+        rule.bias.as_ref().map_or(none, |bias| (bias.expr.clone(), bias.uses.clone(), bias.sizes.clone()));
+    let own = ExprScalar::new(&expr, &uses, &sizes, &BiasFacts::of_rows(usize::MAX, None), LARGEST_BIAS)?;
+    let function = PairFunction::new(&own, &rule.channels);
+    let (value, result) = function.value();
+    let broken: String = function.reads().map(|n| format!(" || l{n} != l{n}")).collect();
+    let (by_score, by_read): (Vec<_>, Vec<_>) =
+        own.shares().into_iter().partition(|(leaf, _)| own.leaves[*leaf] == Leaf::Score);
+    let by_score = match &by_score[..] {
+        [(_, share)] => function.slope(share, ""),
+        _ => "        return 0;\n".to_owned(),
+    };
+    let (mut slopes, mut table_of, mut at_query) = (String::new(), String::new(), String::new());
+    for (n, (leaf, share)) in by_read.iter().enumerate() {
+        let (table, of_query) = match own.leaves[*leaf] {
+            Leaf::Table { table, .. } => (table, false),
+            Leaf::Value { value, of_query, .. } => (sizes.len() + value, of_query),
+            Leaf::Var(_) | Leaf::Given | Leaf::Score => continue,
+        };
+        let place = format!("        place = p{leaf} == p{leaf} ? (whole)p{leaf} : -1;\n");
+        slopes += &format!("        if (read == {n}) {{\n{}        }}\n", function.slope(share, &place));
+        table_of += &format!("read == {n} ? {table} : ");
+        at_query += &format!("read == {n} ? {of_query} : ");
+    }
+    Ok(format!(
+        "    // What is added to a score, or the score: minus infinity where it has no number, and NaN where one that is read is not finite.\n    \
+         __device__ real number({PLACE}, double score) const {{\n{value}        double y = {result};\n        \
+         return y == y ? (real)y : (false{broken}) ? not_a_number() : minus_infinity();\n    }}\n    \
+         // Its derivative by the score before it, and by a number that is read, with the place of that in its table, or the channel of its \
+         value.\n    \
+         __device__ double by_score({PLACE}, double score) const {{\n{value}        double y = {result};\n{by_score}    }}\n    \
+         __device__ double slope({PLACE}, double score, int read, whole &place) const {{\n{value}        double y = {result};\n{slopes}        \
+         return 0;\n    }}\n    \
+         __device__ int reads() const {{ return {}; }}\n    \
+         // The table that is read; values are counted behind the tables.\n    \
+         __device__ int table_of(int read) const {{ return {table_of}-1; }}\n    \
+         // Whether it is a value at the query.\n    \
+         __device__ bool at_query(int read) const {{ return {at_query}false; }}\n",
+        by_read.len(),
+    ))
 }
 
 /// The lines of a function of a pair: its leaves `l{n}` with their places `p{n}`, then its steps.
@@ -316,9 +300,18 @@ impl<'a> PairFunction<'a> {
         (format!("{}{lines}", self.leaves), results.remove(0))
     }
 
+    /// The lines that return the derivative by a leaf, which gets this share of a cotangent of 1, after `place`.
+    fn slope(&self, share: &Scalar, place: &str) -> String {
+        let cotangent = self.names.len() + 1;
+        let slope = share.with(&|n| if n == cotangent { Scalar::Number(1.0) } else { Scalar::Operand(n) });
+        let operands = [&self.names[..], &["y".to_owned()]].concat();
+        let (lines, results) = fusion::steps(&[slope], &operands, "d", "double");
+        format!("{lines}{place}        double d = {};\n        return y == y && d - d == 0 ? d : 0;\n", results[0])
+    }
+
     /// The leaves that are read.
-    fn reads(&self) -> impl Iterator<Item = (usize, &Leaf)> {
+    fn reads(&self) -> impl Iterator<Item = usize> {
         let is_read = |leaf: &Leaf| matches!(leaf, Leaf::Table { .. } | Leaf::Value { .. } | Leaf::Score);
-        self.own.leaves.iter().enumerate().filter(move |(_, leaf)| is_read(leaf))
+        self.own.leaves.iter().enumerate().filter(move |(_, leaf)| is_read(leaf)).map(|(n, _)| n)
     }
 }
