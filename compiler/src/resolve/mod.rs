@@ -11,7 +11,8 @@ pub(crate) use scope::{NameBinding, PositionValue, ScopeId, Scopes};
 
 use crate::diag::{Diagnostic, Kind, Problems, did_you_mean, list};
 use crate::expr::{
-    BinaryOp, Distribution, Draw, Expr, Func, Per, ScalarValue, Var, constant, derived, is_natural, lifted, simplify,
+    BinaryOp, Distribution, Draw, Expr, Func, LARGEST_WHOLE, Per, ScalarValue, Var, constant, derived, is_natural,
+    lifted, simplify,
 };
 use crate::schema::{FieldKind, StatementField};
 use crate::source::Span;
@@ -257,6 +258,11 @@ impl<'r> Resolver<'r> {
 
     fn node(&mut self, expr: &ast::ExprSyntax, scope: ScopeId) -> Option<Typed> {
         match &expr.kind {
+            ExprKind::Int(v) if v.unsigned_abs() as f64 > LARGEST_WHOLE => {
+                let message = format!("`{v}` is too large for an expression");
+                let diagnostic = Diagnostic::new(Kind::OutOfRange, expr.span, message);
+                self.problems.fail(diagnostic.label("whole numbers are exact up to 2^52"))
+            }
             ExprKind::Int(v) => leaf(Expr::Int(*v), ExpressionType::Int),
             ExprKind::Float(v) => leaf(Expr::Float(*v), ExpressionType::Float),
             ExprKind::Bool(v) => leaf(Expr::Bool(*v), ExpressionType::Bool),
