@@ -218,7 +218,7 @@ impl Walk<'_, '_> {
         })
     }
 
-    /// What is not worked out has uses all the same.
+    /// Counts the uses of a part that is not worked out.
     fn pass(&mut self, expr: &Expr) {
         self.next += uses(expr);
     }

@@ -1,4 +1,4 @@
-//! What expressions read: learned tables and values of positions.
+//! Reads of an expression: learned tables, values of positions, and the score.
 //!
 //! Every `learn[...]` is a table of its own, every `learn_name[...]` reads the table of that name. Tables are counted in the order
 //! in which they are read first, and so are values, and the places where either is read, their uses.

@@ -13,7 +13,7 @@ use Scalar::{Number, Operand};
 /// Real numbers whose bounds stay below this are finite.
 const FINITE: f64 = 1e300;
 
-/// What an expression gives.
+/// The kind of an expression's value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Sort {
     /// `true` or `false`.
@@ -56,9 +56,9 @@ pub enum Leaf {
 pub struct ExprScalar {
     /// The function; leaf n is its operand n.
     pub scalar: Scalar,
-    /// What it reads, each once.
+    /// The numbers that it reads, each once.
     pub leaves: Vec<Leaf>,
-    /// What it gives.
+    /// The kind of its value.
     pub sort: Sort,
     /// Whether it has a number wherever the numbers that are read are finite.
     pub is_total: bool,
@@ -83,7 +83,7 @@ pub enum TruthScalar {
     Or(Box<TruthScalar>, Box<TruthScalar>),
 }
 
-/// What is no function: a draw, or what mixes numbers and truth values.
+/// A part that is no function: a draw, or a mixture of numbers and truth values.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Untold(pub Expr);
 

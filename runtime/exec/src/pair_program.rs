@@ -32,7 +32,7 @@ struct PairStep {
     by_key: bool,
 }
 
-/// What a step does.
+/// The operation of a step.
 #[derive(Clone, Debug, PartialEq)]
 enum StepOp {
     Variable(Var),
@@ -55,7 +55,7 @@ enum StepOp {
     Call(Pointwise, [StepOperand; 3]),
 }
 
-/// What a step takes.
+/// An operand of a step.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum StepOperand {
     Number(f64),
