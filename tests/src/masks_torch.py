@@ -4,6 +4,7 @@ Each line of standard input is a request in JSON, each line of standard output i
 """
 
 import json
+import math
 import sys
 
 import torch
@@ -173,6 +174,110 @@ def widths(w, x, given, reach=5):
     return read("_2", 2, 2, 0.0, past(len(x)), rope)
 
 
+def at_places(w, name, queries, keys, at, of, score, mask):
+    """Attention of queries at the places `at` to keys at the places `of`; `score` and `mask` are told places and heads."""
+    heads = 2
+    def split(x, which):
+        return w.linear(x, f"{name}.{which}").unflatten(-1, (heads, -1)).transpose(0, 1)
+    q, k, v = split(queries, "query"), split(keys, "key"), split(keys, "value")
+    scores = q @ k.transpose(1, 2) / q.shape[-1] ** 0.5
+    rows = []
+    for head in range(heads):
+        for n, i in enumerate(at):
+            seen = [m for m, j in enumerate(of) if mask(i, j, head)]
+            by = [score(scores[head, n, m], i, of[m], head) for m in seen]
+            rows.append(torch.stack(by).softmax(0) @ v[head, seen] if seen else torch.zeros_like(v[head, 0]))
+    mixed = torch.stack(rows).unflatten(0, (heads, len(at))).transpose(0, 1).flatten(1)
+    return w.linear(mixed, f"{name}.output")
+
+
+def picked(w, x, given):
+    n = len(x)
+    def near(x, c, at, number):
+        learned, h = w[f"attention{number}.bias"], w.layer_norm(x[at], f"norm{number}")
+        return at_places(
+            w, f"attention{number}", h, h, at, at,
+            lambda s, i, j, head: s + 0.3 * c[i] - c[j] + learned[head, min(i - j, 4)] / (i + 1),
+            lambda i, j, head: j <= i and (i - j < 5 or i % 3 == j % 3),
+        )
+    def added(x, at, more):
+        return x.index_add(0, torch.tensor(at, dtype=torch.long), more) if at else x
+    c = w.linear(x, "c")[:, 0]
+    open = [i for i in range(n) if c[i] > -0.3]
+    x = added(x, open, near(x, c, open, "") if open else None)
+    d = w.linear(x, "d")[:, 0]
+    both = [i for i in open if d[i] < 0.3]
+    x = added(x, both, near(x, d, both, "_2") if both else None)
+    low, h, learned = [i for i in range(n) if d[i] < 0.3], w.layer_norm(x, "h"), w["attention_3.score"].reshape(-1)
+    more = at_places(
+        w, "attention_3", h[low], h, low, range(n),
+        lambda s, i, j, head: s * (1 + 0.1 * head) + d[j] - learned[head] * math.log(1 + i - j),
+        lambda i, j, head: j <= i and (i - j < 7 or d[j] + 0.05 < d[i]),
+    ) if low else None
+    return added(x, low, more)
+
+
+def picked_past(w, x, given):
+    n = len(x)
+    c = w.linear(x, "c")[:, 0]
+    def read(x, at, prefix, name, score, mask, stop=lambda i, j: False, turn=lambda y, at: y):
+        if not at:
+            return x
+        h = w.layer_norm(x[at], f"{prefix}norm")
+        def split(which, h=h):
+            return w.linear(h, f"{prefix}{name}.{which}").unflatten(-1, (2, -1)).transpose(0, 1)
+        q, k, v = turn(split("query"), at), turn(split("key"), at), split("value")
+        stopped_k, stopped_v = turn(split("key", h.detach()), at), split("value", h.detach())
+        rows = []
+        for head in range(2):
+            for a, i in enumerate(at):
+                seen = [b for b, j in enumerate(at) if mask(i, j)]
+                cut = [stop(i, at[b]) for b in seen]
+                # Gradients go into the maps of keys and values, and not into what these are made of.
+                keys = torch.stack([(stopped_k if stops else k)[head, b] for b, stops in zip(seen, cut)])
+                values = torch.stack([(stopped_v if stops else v)[head, b] for b, stops in zip(seen, cut)])
+                by = (keys * q[head, a]).sum(-1) / q.shape[-1] ** 0.5
+                by = by + torch.stack([torch.as_tensor(score(i, at[b])) for b in seen])
+                rows.append(by.softmax(0) @ values)
+        mixed = torch.stack(rows).unflatten(0, (2, len(at))).transpose(0, 1).flatten(1)
+        return x.index_add(0, torch.tensor(at), w.linear(mixed, f"{prefix}{name}.output"))
+    for step in range(2):
+        open = [i for i in range(n) if c[i] > step - 0.5]
+        x = read(
+            x, open, "loop.", "attention", lambda i, j: c[j] * (i - j) / n, lambda i, j: j <= i,
+            lambda i, j: i - j > 3 and i % 2 == 0,
+        )
+    best = sorted(sorted(range(n), key=lambda i: (-c[i].item(), i))[:max(1, n // 2)])
+    def turn(y, at):
+        whole = y.new_zeros(y.shape[0], n, y.shape[-1]).index_copy(1, torch.tensor(at), y)
+        return rope(whole)[:, at]
+    return read(x, best, "", "attention", lambda i, j: 0.0, lambda i, j: i // 4 == j // 4 or i + j == n - 1, turn=turn)
+
+
+def histories(w, x, given):
+    n = len(x)
+    at, kept = list(range(n)), []
+    for step in range(3):
+        h = w.layer_norm(x, "loop.h")
+        c, table = w.linear(h, "loop.c")[:, 0], w["loop.attention.bias"]
+        kept.append(h)
+        x = x + at_places(
+            w, "loop.attention", h, torch.cat(kept), at, at * len(kept),
+            lambda s, i, j, head: s + table[head, min(i - j, 3)] * c[j] - c[i] + 0.1 * step * head,
+            lambda i, j, head: j <= i and (i - j < 6 or c[i] + 0.05 < c[j]),
+        )
+    kept = []
+    for step in range(2):
+        h, learned = w.layer_norm(x, "loop_2.h"), w["loop_2.attention.score"].reshape(-1)
+        kept.append(h)
+        x = x + at_places(
+            w, "loop_2.attention", h, torch.cat(kept), at, at * len(kept),
+            lambda s, i, j, head: 3 * torch.tanh(s / 3) + learned[head] * math.log(1 + i - j),
+            lambda i, j, head: j <= i,
+        )
+    return x
+
+
 def earlier_blocks(q, k, block, of):
     """Which keys of earlier blocks the queries `[positions, width]` of a head read: of the `of` blocks whose mean keys match best (Lu et al.
     2025, equations 5 and 6)."""
@@ -247,6 +352,9 @@ MODELS = {
     "windows": lambda w, x, given: packed(w, x, given, lambda i, j, d, head: same(i, j, d, head) & ((head > 1) | (i - j < 16)), 4),
     "functions": functions,
     "widths": widths,
+    "picked": picked,
+    "picked_past": picked_past,
+    "histories": histories,
 }
 
 

@@ -10,6 +10,7 @@ use rtc_compiler::expr::{Expr, ScoreExpr};
 use rtc_compiler::ir::attribute::{self, Attrs, Layout};
 use rtc_compiler::ir::graph::{Graph, MAIN, NewNode, NodeId, Value};
 use rtc_compiler::ir::ops::Op;
+use rtc_compiler::ir::places::PairPlaces;
 use rtc_compiler::ir::types::{Attr, Dim};
 use rtc_compiler::lower::{Binding, Objective, attach_loss, lower};
 use rtc_compiler::schema::Catalog;
@@ -184,13 +185,14 @@ pub fn of_turn(models: Vec<Model>) -> Vec<Model> {
     Turn::of_run().of(models, |model| &model.name)
 }
 
-/// An op with the axes of its operands and results, and the loops around it.
+/// An op with the axes of its operands and results, where its pairs stand, and the loops around it.
 fn standing(graph: &Graph, id: NodeId) -> String {
     let node = graph.node(id);
     let axes = node.operands.iter().chain(&node.results).map(|value| graph.ty(*value).dims().len());
     let around = std::iter::successors(graph.owner(node.region), |id| graph.owner(graph.node(*id).region));
     let around = around.map(|id| graph.node(id).op);
-    format!("{:?} {:?} {:?}", node.op, axes.collect::<Vec<_>>(), around.collect::<Vec<_>>())
+    let places = PairPlaces::of(graph, node);
+    format!("{:?} {:?} {places:?} {:?}", node.op, axes.collect::<Vec<_>>(), around.collect::<Vec<_>>())
 }
 
 /// As [`all`], with an answer per token that promises to see only the past, whether the promise is kept or not.
@@ -226,6 +228,7 @@ fn checked(form: Form<'_>) -> Vec<Model> {
         "loops.rt",
         "masks_in_equations.rt",
         "nestings.rt",
+        "places_of_pairs.rt",
         "values_in_masks.rt",
         "zoo.rt",
     ];

@@ -28,6 +28,7 @@ pub use text::text;
 use crate::ir::dependence::Dependence;
 use crate::ir::graph::{Graph, MAIN, NodeId, RegionId, Value, ValueOrigin};
 use crate::ir::ops::Op;
+use crate::ir::places::chooses;
 use crate::ir::types::{CLASSES, VOCAB, unframed};
 use path::{Cause, Raised};
 
@@ -221,10 +222,7 @@ impl Analysis<'_> {
     /// Whether the positions of an axis were chosen of those of another one.
     fn is_chosen_of(&self, axis: Option<&str>, over: Option<&str>) -> bool {
         let node = |id: &NodeId| self.graph.node(*id);
-        let chooses = |id: &NodeId| {
-            let node = node(id);
-            node.op == Op::Chunks && node.get(attribute::CUT) == Chunking::Chosen && node.find(attribute::AXIS) == axis
-        };
+        let chooses = |id: &NodeId| axis.is_some_and(|axis| chooses(node(id), axis));
         self.nodes.iter().any(|id| chooses(id) && node(id).find(attribute::OVER) == over)
     }
 

@@ -42,6 +42,7 @@ pub mod hash;
 pub mod loops;
 pub mod number;
 pub mod ops;
+pub mod places;
 pub mod pointwise;
 pub mod roles;
 pub mod scalar;

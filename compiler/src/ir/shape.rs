@@ -229,8 +229,7 @@ fn heads(s: &Signature<'_>) -> Result<(), String> {
     s.demand(fits)
 }
 
-/// Demands of keys and values with slots that the operand behind the `before` ones says how many are filled, and that nothing but the mask
-/// looks at distances.
+/// Demands of keys and values with slots that the operand behind the `before` ones says how many are filled.
 fn steps(s: &Signature<'_>, before: usize) -> Result<(), String> {
     if s.dims(1).len() < 4 {
         return Ok(());
@@ -239,11 +238,9 @@ fn steps(s: &Signature<'_>, before: usize) -> Result<(), String> {
     let fits = s.operands[1] == s.operands[2] && queries.is_some() && queries == keys && s.dims(0).len() == 3;
     let counter = s.operands.get(before).is_some_and(|step| *step == Type::Tensor(Elem::Index, vec![]));
     s.demand(fits && counter && s.operands[1].ragged().is_some() && s.dims(1).len() == 4)?;
-    let placed = [attribute::POSITION.row, attribute::STOP.row, attribute::READS.row];
-    let plain = matches!(s.attrs.score()?, ScoreExpr::Parts { bias: None, .. });
-    if !plain || placed.iter().any(|row| s.attrs.iter().any(|(name, _)| name == row.name)) {
+    if s.attrs.has(attribute::POSITION) || s.attrs.has(attribute::STOP) {
         return Err(format!(
-            "`{}` to the slots of positions has nothing but a bound of scores, reads no values, and has no positions and no `stop`",
+            "`{}` to the slots of positions has no positions relative to one another and no `stop`",
             s.op
         ));
     }

@@ -318,6 +318,20 @@ impl<'a> Lower<'a> {
         self.readable.iter().find(|(known, _)| known == name).map(|(_, value)| *value)
     }
 
+    /// The same as `value` at the positions that `like` has, if `value` has those that were chosen of them.
+    pub(crate) fn along(&self, value: Value, like: Value) -> Value {
+        let sequence = |value| self.graph.ty(value).dims().get(..2);
+        let outside = |value| self.chosen.iter().flat_map(|own| &own.slices).find(|(_, inside)| *inside == value);
+        let mut wider = value;
+        while sequence(wider) != sequence(like) {
+            match outside(wider) {
+                Some((outside, _)) => wider = *outside,
+                None => return value,
+            }
+        }
+        wider
+    }
+
     /// The path of labels and parameter names.
     pub(crate) fn place(&self) -> String {
         self.path.join(".")

@@ -165,6 +165,7 @@ impl OnnxBuilder<'_> {
             length: Some(self.unsqueeze(&lengths, &[1, 2, 3])),
             head: Some(self.reshape(&numbers, &[1, heads as i64, 1, 1])),
             given: None,
+            has_slots: steps.is_some(),
         }
     }
 

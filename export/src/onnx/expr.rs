@@ -16,6 +16,8 @@ pub(super) struct VariableNames {
     pub(super) length: Option<String>,
     pub(super) head: Option<String>,
     pub(super) given: Option<String>,
+    /// Whether a position has several keys: then `j` says whose position each is.
+    pub(super) has_slots: bool,
 }
 
 /// A learned table of a bias: its numbers and its sizes.
@@ -152,7 +154,7 @@ impl OnnxBuilder<'_> {
                 Leaf::Value { value, of_query, channel } => {
                     let value = reads.values.get(*value).ok_or_else(|| unsaid("read"))?;
                     let channel = channel.as_ref().map(|x| self.scalar(x, &leaves, DataType::Double)).transpose()?;
-                    self.at_position(value, *of_query, channel.as_deref())
+                    self.at_position(value, (*of_query, &reads.places), channel.as_deref())
                 }
             };
             leaves.push(double);
@@ -162,16 +164,27 @@ impl OnnxBuilder<'_> {
 
     /// A value `[rows, positions]` or `[rows, positions, channels]` for every query, or for every key: `[rows, heads or 1, queries or 1, keys or
     /// 1]`.
-    fn at_position(&mut self, value: &PaddedValue, at_query: bool, channel: Option<&str>) -> String {
+    fn at_position(
+        &mut self,
+        value: &PaddedValue,
+        (at_query, places): (bool, &VariableNames),
+        channel: Option<&str>,
+    ) -> String {
         let along = if at_query { 3 } else { 2 };
+        let numbers = match &places.j {
+            Some(j) if places.has_slots && !at_query => {
+                self.op_with("Gather", &[&value.name, j], vec![AttributeProto::int("axis", 1)])
+            }
+            _ => value.name.clone(),
+        };
         let by_head = match (channel, value.channels) {
             (Some(channel), Some(_)) => {
                 let channels = self.reshape(channel, &[-1]);
                 let channels = self.cast(&channels, DataType::Int);
-                let own = self.op_with("Gather", &[&value.name, &channels], vec![AttributeProto::int("axis", 2)]);
+                let own = self.op_with("Gather", &[&numbers, &channels], vec![AttributeProto::int("axis", 2)]);
                 self.transpose(&own, &[0, 2, 1])
             }
-            _ => self.unsqueeze(&value.name, &[1]),
+            _ => self.unsqueeze(&numbers, &[1]),
         };
         let name = self.unsqueeze(&by_head, &[along]);
         self.cast(&name, DataType::Double)

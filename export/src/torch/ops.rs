@@ -7,6 +7,7 @@ use rtc_compiler::ir::attribute::{
 };
 use rtc_compiler::ir::graph::{Graph, MAIN, Node, Value};
 use rtc_compiler::ir::ops::Op;
+use rtc_compiler::ir::places::is_chosen;
 use rtc_compiler::ir::pointwise::{self, Pointwise, Scalar};
 use rtc_compiler::ir::types::{Attr, Dim, Elem, Type};
 
@@ -98,12 +99,6 @@ const KNOWN: &[Attribute] = &[
     attribute::WHEN.row,
     attribute::WIDTH.row,
 ];
-
-/// Whether an axis has the positions that a choice has left.
-fn is_chosen(graph: &Graph, axis: &str) -> bool {
-    let makes = |node: &Node| node.get(attribute::CUT) == Chunking::Chosen && node.find(attribute::AXIS) == Some(axis);
-    graph.walk(MAIN).into_iter().any(|id| makes(graph.node(id)))
-}
 
 /// Refuses a node with an attribute that no translation knows.
 pub(super) fn known(node: &Node) -> Result<(), Refused> {
@@ -781,7 +776,8 @@ impl OpCall<'_> {
         let padded = |n: usize| {
             let axis =
                 axis(self.ty(n)).ok_or_else(|| Refused("a value without positions in a mask or a bias".to_owned()))?;
-            Ok(format!("{axis}.pad({})", self.x(n)))
+            let chosen = self.ty(n).ragged().is_some_and(|own| is_chosen(self.graph, own));
+            Ok(format!("{axis}.{}({})", if chosen { "at_places" } else { "pad" }, self.x(n)))
         };
         let values = behind.reads.clone().map(padded).collect::<Result<Vec<_>, Refused>>()?;
         if !values.is_empty() {
@@ -791,7 +787,7 @@ impl OpCall<'_> {
         match node.get(attribute::MASK) {
             Mask::All => {}
             Mask::Causal if axes[0] != axes[1] && self.ty(0).ragged().is_some_and(|own| is_chosen(self.graph, own)) => {
-                text += &format!(", mask=lambda i, j, head, length: {}.past(j)", axes[0]);
+                text += &format!(", mask={}: {}.past(j)", self.of_pairs(), axes[0]);
             }
             Mask::Causal => text += &format!(", mask={}: j <= i", self.of_pairs()),
             Mask::Rule(rule) => text += &format!(", mask={}", self.rule(rule, &pairs)?),

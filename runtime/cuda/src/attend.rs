@@ -6,6 +6,7 @@
 use rtc_compiler::expr::{ReadFrom, ScalarValue, Var, eval};
 use rtc_compiler::ir::attribute::{self, Mask};
 use rtc_compiler::ir::graph::Value;
+use rtc_compiler::ir::places::PairPlaces;
 use rtc_compiler::ir::types::Elem;
 
 use super::active_rows::Ragged;
@@ -84,6 +85,10 @@ pub(super) struct Ruled {
     pub(super) stops: bool,
     /// Whether an expression makes the scores of products.
     pub(super) rescored: bool,
+    /// Where the pairs stand in their rows.
+    places: PairPlaces,
+    /// What `given` points to.
+    _kept: Vec<DeviceArray>,
 }
 
 impl Ruled {
@@ -116,6 +121,7 @@ impl<T: Element> DeviceExecutor<T> {
         let step = step.map_or(0, |v| i64::from(self.index(*v).host[0]));
         let axes = [0, 1].map(|n| c.place.axis_of(c.ty(c.operand(n)), &self.pool));
         let rule = self.ruled(c, step, [axes[0].longest, axes[1].longest])?;
+        let lies_there = rule.as_ref().is_none_or(|rule| rule.places == PairPlaces::Own);
         let codes = self.relative_codes(c, [axes[0].longest, axes[1].longest]);
         let heads = c.get(attribute::HEADS);
         let scored = ScoreForm {
@@ -123,7 +129,7 @@ impl<T: Element> DeviceExecutor<T> {
             key_heads: c.get(attribute::KEY_HEADS),
             scale: c.node.attrs.scale(c.last(0) / heads),
             softcap: self.caps.get(&c.step.node).copied(),
-            causal: c.get(attribute::MASK) == Mask::Causal,
+            causal: c.get(attribute::MASK) == Mask::Causal && lies_there,
             bias: None,
             dropout: (threshold, factor, key.value()),
         };
@@ -183,7 +189,7 @@ impl<T: Element> DeviceExecutor<T> {
         let [k, v] = history.as_ref().map_or([own_k, own_v], |own| [own.keys.arg(), own.values.arg()]);
         let shifts = codes.as_ref().map(|codes| codes.shifts.map(|v| self.real(v)));
         let [shift_k, shift_r] = [0, 1].map(|n| address(shifts.as_ref().map(|shifts| &shifts[n])));
-        let places = whole_keys(c).map(|(_, of)| {
+        let places = whole_keys(c).filter(|_| rule.is_none()).map(|(_, of)| {
             let small = |place: &usize| u32::try_from(*place).expect("a batch has fewer than 2^32 positions");
             self.pool.upload(&of.iter().map(small).collect::<Vec<_>>())
         });
@@ -218,7 +224,7 @@ impl<T: Element> DeviceExecutor<T> {
         let own = c.node.behind().talking;
         let matrices = c.node.operands[own].iter().map(|v| self.real(*v)).collect::<Vec<_>>();
         let mut given: Vec<KernelArgument> = matrices.iter().map(DeviceArray::arg).collect();
-        given.extend(history.as_ref().map(|own| whole(own.sizes.1)));
+        given.extend(history.as_ref().filter(|_| form.steps).map(|own| whole(own.sizes.1)));
         let kernels = match &rule {
             Some(Ruled { name: Some(name), given: own, list: None, .. }) => {
                 given.extend_from_slice(own);
@@ -426,14 +432,15 @@ impl<T: Element> DeviceExecutor<T> {
             return Slopes { numbers: values, scores: None, starts: None };
         }
         let (queries, keys) = (c.axis(0), c.axis(1));
+        let slots = a.history.as_ref().map_or(1, |own| own.sizes.1);
         let (mut starts, mut total) = (vec![], 0);
         for row in 0..a.rows {
             starts.push(total as u64);
-            total += a.heads * queries.len(row) * keys.len(row);
+            total += a.heads * queries.len(row) * keys.len(row) * slots;
         }
         let (numbers, starts) = (self.pool.take::<T>(total), self.pool.upload(&starts));
         let scores = rule.rescored.then(|| self.pool.take::<T>(total));
-        let pairs = (0..a.rows).map(|row| queries.len(row) * keys.len(row)).max().unwrap_or(0);
+        let pairs = (0..a.rows).map(|row| queries.len(row) * keys.len(row) * slots).max().unwrap_or(0);
         let across = self.pool.thread_blocks(pairs).min(MOST_BLOCKS as u32);
         let more = [dy.arg(), stats.arg(), numbers.arg(), address(scores.as_ref()), starts.arg()];
         self.start_kernel("attention_slopes", a, [(a.rows * a.heads) as u32, across, 1], &more);
@@ -579,6 +586,26 @@ impl<T: Element> DeviceExecutor<T> {
         let values: Vec<_> = own.map(|(n, (v, channels))| (*v, *channels, reads(n))).collect();
         let mut given = vec![KernelArgument::Whole(step)];
         given.extend(tables.iter().chain(values.iter().map(|(v, ..)| v)).map(|v| self.real(*v).arg()));
+        let mut kept = vec![];
+        match rule.places {
+            PairPlaces::Own => {}
+            PairPlaces::Slots => {
+                let steps = history::sizes(history::slots(c), step as usize, 0).map_or(1, |(_, steps, _)| steps);
+                given.push(whole(steps));
+            }
+            PairPlaces::Chosen => {
+                let places = [0, 1].map(|n| c.place.axis_of(c.ty(c.operand(n)), &self.pool).places);
+                given.extend(places.iter().map(|places| address(places.as_ref())));
+                let lengths = rule.uses(Var::Length).then(|| {
+                    let axis = c.axis(0);
+                    let each = (0..c.view.rows()).flat_map(|row| std::iter::repeat_n(axis.part(row), axis.len(row)));
+                    let small = |n: usize| u32::try_from(n).expect("a batch has fewer than 2^32 positions");
+                    self.pool.upload(&each.map(small).collect::<Vec<_>>())
+                });
+                given.push(address(lengths.as_ref()));
+                kept.extend(places.into_iter().flatten().chain(lengths));
+            }
+        }
         let list = rule.by_distance.then(|| {
             let (distances, gaps) = self.distances(c, rule, step, longest);
             let values = name.as_ref().filter(|_| rule.bias.is_some()).map(|name| {
@@ -591,7 +618,7 @@ impl<T: Element> DeviceExecutor<T> {
             OffsetList { distances, gaps, values }
         });
         let (stops, rescored) = (rule.stop.is_some(), rule.bias.as_ref().is_some_and(|bias| bias.is_score));
-        Ok(Some(Ruled { name, given, tables, values, list, stops, rescored }))
+        Ok(Some(Ruled { name, given, tables, values, list, stops, rescored, places: rule.places, _kept: kept }))
     }
 
     /// The distances that a mask shows: those of a power of two of positions, so that batches of other lengths find them made.

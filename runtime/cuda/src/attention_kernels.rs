@@ -7,6 +7,7 @@ use rtc_compiler::expr::ScoreExpr;
 use rtc_compiler::ir::attribute;
 use rtc_compiler::ir::graph::{Graph, MAIN, Node, NodeId};
 use rtc_compiler::ir::ops::Op;
+use rtc_compiler::ir::places::PairPlaces;
 use rtc_compiler::plan::Plan;
 
 use super::device::{GeneratedKernel, KernelTarget};
@@ -25,7 +26,7 @@ pub(super) struct AttentionForm {
     pub(super) relative: bool,
     /// How many heads talk.
     pub(super) talking: Option<usize>,
-    /// Whether every position has the keys of several steps.
+    /// Whether every position has the keys of several steps, and a rule sees positions.
     pub(super) steps: bool,
     /// What multiplies in tiles.
     precision: Precision,
@@ -82,7 +83,7 @@ impl AttentionForm {
             listed,
             relative,
             talking: node.find(attribute::TALKING).unwrap_or(false).then_some(heads),
-            steps: graph.ty(node.operands[1]).dims().len() > 3,
+            steps: graph.ty(node.operands[1]).dims().len() > 3 && PairPlaces::of(graph, node) != PairPlaces::Slots,
             // Codes of distances have products of their own, in single precision.
             precision: if relative { Precision::F32 } else { target.precision },
             may_be_narrow: target.precision == Precision::Bf16,

@@ -6,9 +6,10 @@
 
 use std::fmt::Write as _;
 
-use rtc_compiler::expr::{BiasFacts, Expr, LARGEST_BIAS, ReadFrom, distances};
+use rtc_compiler::expr::{BiasFacts, Expr, LARGEST_BIAS, ReadFrom, Var, distances};
 use rtc_compiler::ir::graph::{MAIN, NodeId};
 use rtc_compiler::ir::ops::Op;
+use rtc_compiler::ir::places::PairPlaces;
 use rtc_compiler::ir::pointwise::Scalar;
 use rtc_compiler::ir::scalar::{ExprScalar, Leaf, Untold};
 use rtc_compiler::plan::Plan;
@@ -68,7 +69,7 @@ fn write(rule: &MaskRule, needs: KernelNeeds) -> Option<MaskKernels> {
     // Attentions of one model may share expressions: the first kernel of a program brings them.
     let shared =
         format!("#ifndef RULE_{hash}\n#define RULE_{hash}\nstruct Rule_{hash} {{\n{fields}{body}}};\n#endif\n");
-    let read = [rule.bias.as_ref().map_or(0, |bias| bias.sizes.len()), rule.channels.len()];
+    let read = Reads::of(rule);
     let kernels = match rule.by_distance {
         true => by_distance(&hash, read, rule.bias.is_some(), needs),
         false => by_pair(&hash, read, needs),
@@ -79,21 +80,47 @@ fn write(rule: &MaskRule, needs: KernelNeeds) -> Option<MaskKernels> {
     (!kernels.is_empty()).then_some(MaskKernels { name: hash, kernels })
 }
 
+/// What expressions read besides the step.
+#[derive(Clone, Copy)]
+struct Reads {
+    tables: usize,
+    values: usize,
+    places: PairPlaces,
+}
+
+impl Reads {
+    fn of(rule: &MaskRule) -> Self {
+        let tables = rule.bias.as_ref().map_or(0, |bias| bias.sizes.len());
+        Self { tables, values: rule.channels.len(), places: rule.places }
+    }
+
+    /// Tables and values, and what tells places: type and name of each. Of chosen positions the places of queries and of keys, and the
+    /// positions of the row of each query; nothing where these are known.
+    fn names(self) -> Vec<(&'static str, String)> {
+        let numbers = (0..self.tables).map(|n| format!("t{n}")).chain((0..self.values).map(|n| format!("r{n}")));
+        let places: &[(&str, &str)] = match self.places {
+            PairPlaces::Own => &[],
+            PairPlaces::Chosen => {
+                &[("const u32 *", "query_places"), ("const u32 *", "key_places"), ("const u32 *", "lengths")]
+            }
+            PairPlaces::Slots => &[("whole ", "slots")],
+        };
+        let places = places.iter().map(|(ty, name)| (*ty, (*name).to_owned()));
+        numbers.map(|name| ("const real *", name)).chain(places).collect()
+    }
+}
+
 /// The parameters of a kernel that its expressions read, and the object that holds them, for the pairs of a `part` where it tells some
-/// apart. What is read are so many tables and values.
-fn given(hash: &str, read: [usize; 2], part: &str) -> (String, String) {
-    let parameters: String = names(read).map(|name| format!(", const real *{name}")).collect();
-    let values: String = names(read).map(|name| format!(", {name}")).collect();
+/// apart.
+fn given(hash: &str, read: Reads, part: &str) -> (String, String) {
+    let names = read.names();
+    let parameters: String = names.iter().map(|(ty, name)| format!(", {ty}{name}")).collect();
+    let values: String = names.iter().map(|(_, name)| format!(", {name}")).collect();
     (format!("whole step{parameters}"), format!("Rule_{hash} own = {{step{part}{values}}};"))
 }
 
-/// What tables and values are called.
-fn names([tables, values]: [usize; 2]) -> impl Iterator<Item = String> {
-    (0..tables).map(|n| format!("t{n}")).chain((0..values).map(|n| format!("r{n}")))
-}
-
 /// Kernels for the numbers of a list of distances: their values, and the gradients of the tables that they are made of.
-fn by_distance(hash: &str, read: [usize; 2], biased: bool, needs: KernelNeeds) -> Vec<(String, String)> {
+fn by_distance(hash: &str, read: Reads, biased: bool, needs: KernelNeeds) -> Vec<(String, String)> {
     let (parameters, object) = given(hash, read, "");
     let mut out = vec![];
     if biased {
@@ -114,7 +141,7 @@ fn by_distance(hash: &str, read: [usize; 2], biased: bool, needs: KernelNeeds) -
 }
 
 /// Attention with the expressions in it.
-fn by_pair(hash: &str, read: [usize; 2], needs: KernelNeeds) -> Vec<(String, String)> {
+fn by_pair(hash: &str, read: Reads, needs: KernelNeeds) -> Vec<(String, String)> {
     let (parameters, object) = given(hash, read, if needs.stops { ", 0" } else { "" });
     let kernel = |kernel: AttentionKernel| {
         let (own, call) = (needs.form.parameters(), needs.form.call(&kernel, "rule"));
@@ -145,7 +172,7 @@ fn by_pair(hash: &str, read: [usize; 2], needs: KernelNeeds) -> Vec<(String, Str
              pair_gradient(own, slopes, scores, starts, q_offsets, k_offsets, rows, total, per, count, parts, size, table);\n}}"
         );
         out.push((format!("tables_{hash}"), body));
-        if read[1] > 0 {
+        if read.values > 0 {
             let body = format!(
                 "({parameters}, const real *slopes, const real *scores, const u64 *starts, const u32 *q_offsets, const u32 *k_offsets, const u32 *row_of, \
                  int heads, int channels, real *y, int value, int add, whole n) {{\n    EACH(i, n)\n    {object}\n    \
@@ -160,9 +187,7 @@ fn by_pair(hash: &str, read: [usize; 2], needs: KernelNeeds) -> Vec<(String, Str
 /// The members of the object: the step, the part of pairs where gradients go apart (0 for all, 1 for those that stay), the tables, and the
 /// values.
 fn fields(rule: &MaskRule) -> String {
-    let tables = rule.bias.as_ref().map_or(0, |bias| bias.sizes.len());
-    let tables: String =
-        names([tables, rule.channels.len()]).map(|name| format!("    const real *{name};\n")).collect();
+    let tables: String = Reads::of(rule).names().iter().map(|(ty, name)| format!("    {ty}{name};\n")).collect();
     let part = if rule.stop.is_some() { "    int part;\n" } else { "" };
     format!("{}    whole step;\n{part}{tables}", reach(rule))
 }
@@ -170,7 +195,8 @@ fn fields(rule: &MaskRule) -> String {
 /// The distances at which keys are seen, as constants; farther than any where that is not known.
 fn reach(rule: &MaskRule) -> String {
     const FARTHEST: f64 = (1_i64 << 40) as f64;
-    let (low, high) = rule.expr.as_ref().map_or((-FARTHEST, FARTHEST), distances);
+    let mask = rule.expr.as_ref().filter(|_| rule.places == PairPlaces::Own);
+    let (low, high) = mask.map_or((-FARTHEST, FARTHEST), distances);
     let whole = |x: f64| x.clamp(-FARTHEST, FARTHEST) as i64;
     format!("    static const whole nearest = {}LL, farthest = {}LL;\n", whole(low), whole(high))
 }
@@ -181,15 +207,19 @@ const PLACE: &str = "whole i, whole j, whole length, whole head, RowStarts at";
 /// The functions of the object.
 fn expressions(rule: &MaskRule) -> Result<String, Untold> {
     let is_score = rule.bias.as_ref().is_some_and(|bias| bias.is_score);
-    let mut out = format!("    static const bool is_score = {is_score};\n{}", number(rule)?);
+    let slots = if rule.places == PairPlaces::Slots { "slots" } else { "1" };
+    let mut out = format!(
+        "    static const bool is_score = {is_score};\n    // Keys of a position.\n    __device__ whole keys_of_position() const {{ return {slots}; }}\n{}",
+        number(rule)?
+    );
     let mut sees = String::new();
     if let Some(mask) = &rule.expr {
-        out += &truth(mask, "shows", &rule.channels)?;
+        out += &truth(mask, "shows", rule)?;
         sees += "        double shown = shows(i, j, length, head, at);\n        if (shown != shown) return not_a_number();\n        \
                  if (shown == 0) return minus_infinity();\n";
     }
     if let Some(stop) = &rule.stop {
-        out += &truth(stop, "stops", &rule.channels)?;
+        out += &truth(stop, "stops", rule)?;
         sees += "        double stopped = stops(i, j, length, head, at);\n        if (stopped != stopped) return not_a_number();\n        \
                  if (part && (stopped != 0) != (part == 2)) return minus_infinity();\n";
     }
@@ -204,9 +234,9 @@ fn expressions(rule: &MaskRule) -> Result<String, Untold> {
 }
 
 /// Whether a mask or `stop` holds. Nothing is seen or hidden by a number that is not finite.
-fn truth(expr: &Expr, name: &str, channels: &[usize]) -> Result<String, Untold> {
+fn truth(expr: &Expr, name: &str, rule: &MaskRule) -> Result<String, Untold> {
     let own = ExprScalar::plain(expr, &BiasFacts::of_rows(usize::MAX, None))?;
-    let function = PairFunction::new(&own, channels);
+    let function = PairFunction::new(&own, rule);
     let (lines, result) = function.value();
     let is_broken = |n: usize| format!("        if (l{n} != l{n}) return not_a_number();\n");
     let broken: String = function.reads().map(is_broken).collect();
@@ -222,7 +252,7 @@ fn number(rule: &MaskRule) -> Result<String, Untold> {
     let (expr, uses, sizes) =
         rule.bias.as_ref().map_or(none, |bias| (bias.expr.clone(), bias.uses.clone(), bias.sizes.clone()));
     let own = ExprScalar::new(&expr, &uses, &sizes, &BiasFacts::of_rows(usize::MAX, None), LARGEST_BIAS)?;
-    let function = PairFunction::new(&own, &rule.channels);
+    let function = PairFunction::new(&own, rule);
     let (value, result) = function.value();
     let broken: String = function.reads().map(|n| format!(" || l{n} != l{n}")).collect();
     let (by_score, by_read): (Vec<_>, Vec<_>) =
@@ -261,6 +291,17 @@ fn number(rule: &MaskRule) -> Result<String, Untold> {
     ))
 }
 
+/// A variable, where pairs stand in their rows.
+fn placed(var: Var, places: PairPlaces) -> &'static str {
+    match (places, var) {
+        (PairPlaces::Chosen, Var::I) => "query_places ? query_places[at.q + i] : i",
+        (PairPlaces::Chosen, Var::J) => "key_places ? key_places[at.k + j] : j",
+        (PairPlaces::Chosen, Var::Length) => "lengths ? lengths[at.q + i] : length",
+        (PairPlaces::Slots, Var::J) => "j / slots",
+        _ => var.name(),
+    }
+}
+
 /// The lines of a function of a pair: its leaves `l{n}` with their places `p{n}`, then its steps.
 struct PairFunction<'a> {
     own: &'a ExprScalar,
@@ -269,8 +310,8 @@ struct PairFunction<'a> {
 }
 
 impl<'a> PairFunction<'a> {
-    /// The leaves of a function; values have so many channels.
-    fn new(own: &'a ExprScalar, channels: &[usize]) -> Self {
+    /// The leaves of a function of a rule.
+    fn new(own: &'a ExprScalar, rule: &MaskRule) -> Self {
         let (mut lines, mut names) = (String::new(), vec![]);
         for (n, leaf) in own.leaves.iter().enumerate() {
             let place = |at: &Scalar| {
@@ -278,15 +319,22 @@ impl<'a> PairFunction<'a> {
                 format!("{steps}    double p{n} = {};\n", results[0])
             };
             lines += &match leaf {
-                Leaf::Var(var) => format!("    double l{n} = (double){};\n", var.name()),
+                Leaf::Var(var) => format!("    double l{n} = (double)({});\n", placed(*var, rule.places)),
                 // The depth of an example is no matter of a mask.
                 Leaf::Given => format!("    double l{n} = NOT_A_NUMBER;\n"),
                 Leaf::Score => format!("    double l{n} = sound(score);\n"),
                 Leaf::Table { table, at } => place(at) + &format!("    double l{n} = look_up(t{table}, p{n});\n"),
                 Leaf::Value { value, of_query, channel } => {
-                    let position = if *of_query { "at.q + i" } else { "at.k + j" };
+                    let position = match (of_query, rule.places) {
+                        (true, _) => "at.q + i",
+                        (false, PairPlaces::Slots) => "(at.k + j) / slots",
+                        (false, _) => "at.k + j",
+                    };
                     place(channel.as_ref().unwrap_or(&Scalar::Number(0.0)))
-                        + &format!("    double l{n} = look_up(r{value} + ({position}) * {}, p{n});\n", channels[*value])
+                        + &format!(
+                            "    double l{n} = look_up(r{value} + ({position}) * {}, p{n});\n",
+                            rule.channels[*value]
+                        )
                 }
             };
             names.push(format!("l{n}"));

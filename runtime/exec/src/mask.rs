@@ -1,6 +1,6 @@
 //! Expressions that the executor evaluates: attention masks and biases, and depths of rows.
 
-use rtc_compiler::ir::attribute::{self, StepBound};
+use rtc_compiler::ir::attribute::{self, Mask, StepBound};
 use std::collections::BTreeMap;
 
 use rtc_compiler::expr::{
@@ -8,6 +8,7 @@ use rtc_compiler::expr::{
 };
 use rtc_compiler::ir::graph::{Graph, MAIN, NodeId};
 use rtc_compiler::ir::ops::Op;
+use rtc_compiler::ir::places::PairPlaces;
 use rtc_compiler::ir::types::{Attr, Dim, Elem};
 
 use crate::pair_join::PairJoin;
@@ -40,6 +41,8 @@ pub struct MaskRule {
     pub reads: [Vec<usize>; 2],
     /// Channels of every value that is read; 1 of a number per position.
     pub channels: Vec<usize>,
+    /// Where the pairs stand in their rows.
+    pub places: PairPlaces,
     /// Whether mask and bias see positions only through their distance, the mask sees no heads, and gradients do not go apart.
     pub by_distance: bool,
     /// Whether queries see so few keys, and those so far from one another, that going key by key is worth it.
@@ -69,6 +72,14 @@ impl Bias {
     /// Numbers of one table.
     pub fn len(&self, table: usize) -> usize {
         self.sizes[table].iter().product()
+    }
+}
+
+impl MaskRule {
+    /// Whether mask, bias or `stop` read a variable.
+    pub fn uses(&self, var: Var) -> bool {
+        let bias = self.bias.as_ref().map(|bias| &bias.expr);
+        [self.expr.as_ref(), bias, self.stop.as_ref()].into_iter().flatten().any(|expr| expr.uses(var))
     }
 }
 
@@ -104,11 +115,18 @@ fn rule(
     let score = score?;
     let bias =
         score.of_pairs().map(|expr| biased(graph, id, expr, matches!(score, ScoreExpr::Whole(_)))).transpose()?;
-    let by_distance = pairs_by_distance(expr.as_ref(), &score, stop.as_ref());
-    let seen = expr.as_ref().and_then(keys);
+    let node = graph.node(id);
+    let places = PairPlaces::of(graph, node);
+    let lies_there = places == PairPlaces::Own;
+    let expr = match expr {
+        // The past of places is none of numbers.
+        None if !lies_there && node.get(attribute::MASK) == Mask::Causal => Some(Expr::past()),
+        expr => expr,
+    };
+    let by_distance = lies_there && pairs_by_distance(expr.as_ref(), &score, stop.as_ref());
+    let seen = expr.as_ref().filter(|_| lies_there).and_then(keys);
     let few = seen.is_some_and(|keys| keys.strided || keys.most <= FEW);
     let reads = [&expr, &stop].map(|expr| expr.as_ref().map_or_else(Vec::new, values));
-    let node = graph.node(id);
     let program = |expr: &Option<Expr>| {
         let pairs = expr.as_ref().filter(|_| is_attention(node.op));
         pairs.map(|expr| PairProgram::new(expr, &tables(expr).operands(), &[])).transpose()
@@ -117,12 +135,12 @@ fn rule(
     let own = if is_attention(node.op) { &node.operands[node.behind().reads] } else { &[] };
     let channels = own.iter().map(|v| graph.ty(*v).dims().get(2).and_then(Dim::fixed).unwrap_or(1)).collect();
     let heads = node.find(attribute::HEADS).unwrap_or(1) as i64;
-    let joins = match expr.as_ref().filter(|_| is_attention(node.op) && !by_distance) {
+    let joins = match expr.as_ref().filter(|_| is_attention(node.op) && lies_there && !by_distance) {
         None => vec![],
         Some(expr) if expr.uses(Var::Head) => (0..heads).map(|head| PairJoin::new(&expr.at_head(head))).collect(),
         Some(expr) => vec![PairJoin::new(expr)],
     };
-    Ok(MaskRule { expr, bias, stop, programs, joins, reads, channels, by_distance, few })
+    Ok(MaskRule { expr, bias, stop, programs, joins, reads, channels, places, by_distance, few })
 }
 
 fn biased(graph: &Graph, id: NodeId, expr: &Expr, is_score: bool) -> Result<Bias, String> {

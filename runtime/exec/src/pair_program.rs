@@ -2,6 +2,7 @@
 //! ([`rtc_compiler::ir::scalar::ExprScalar`]) becomes a list of steps, each for one number, or for one of every key.
 
 use std::cell::RefCell;
+use std::ops::Range;
 
 use rtc_compiler::expr::{BiasFacts, Env, Expr, LARGEST_BIAS, ReadFrom, Var};
 use rtc_compiler::ir::pointwise::{Pointwise, Scalar};
@@ -73,6 +74,61 @@ pub trait PairNumbers<T> {
     fn start(&self, from: ReadFrom) -> usize;
     /// The scores of the keys; none where nothing reads them.
     fn scores(&self) -> &[f64];
+    /// Where the queries and keys of the row stand, if not where they lie.
+    fn places(&self) -> RowPlaces<'_> {
+        RowPlaces::Own
+    }
+}
+
+/// Where the queries and keys of a row stand in it.
+#[derive(Clone, Copy, Debug)]
+pub enum RowPlaces<'a> {
+    /// Where they lie.
+    Own,
+    /// Queries, and keys, may be positions that were chosen: the places of each, rising, and the positions of the row.
+    Chosen([Option<&'a [usize]>; 2], usize),
+    /// Every position has so many keys.
+    Slots(usize),
+}
+
+impl RowPlaces<'_> {
+    /// The number of a query, or of a key, among the positions that have values.
+    #[inline(always)]
+    fn position(&self, of_keys: bool, at: usize) -> usize {
+        match self {
+            Self::Slots(slots) if of_keys => at / slots,
+            _ => at,
+        }
+    }
+
+    /// The place of a query, or of a key, in the row.
+    #[inline(always)]
+    fn place(&self, of_keys: bool, at: usize) -> usize {
+        match self {
+            Self::Chosen(places, _) => places[usize::from(of_keys)].map_or(at, |places| places[at]),
+            _ => self.position(of_keys, at),
+        }
+    }
+
+    /// The variables of a query and key 0 of its row.
+    pub fn env(&self, at: MaskRow, step: i64) -> Env {
+        let mut env = place(MaskRow { query: self.place(false, at.query), first: 0, ..at }, step);
+        if let Self::Chosen(_, length) = self {
+            env.length = *length as i64;
+        }
+        env
+    }
+
+    /// The keys that stand at a range of places.
+    pub fn keys(&self, at: Range<usize>) -> Range<usize> {
+        match self {
+            Self::Slots(slots) => at.start.saturating_mul(*slots)..at.end.saturating_mul(*slots),
+            Self::Chosen([_, Some(places)], _) => {
+                places.partition_point(|place| *place < at.start)..places.partition_point(|place| *place < at.end)
+            }
+            Self::Chosen([_, None], _) | Self::Own => at,
+        }
+    }
 }
 
 /// The values of some keys.
@@ -176,6 +232,12 @@ fn number<T: Element>(numbers: &[T], at: f64) -> f64 {
     }
 }
 
+/// The position at which a value is read, for a key after the first.
+#[inline(always)]
+fn position(of_query: bool, places: RowPlaces<'_>, env: &Env, key: usize) -> usize {
+    if of_query { env.i as usize } else { places.position(true, env.j as usize + key) }
+}
+
 /// The variables for a query and its first key.
 pub fn place(at: MaskRow, step: i64) -> Env {
     Env { i: at.query as i64, j: at.first as i64, step, length: at.queries as i64, head: at.head as i64, given: None }
@@ -265,9 +327,10 @@ impl PairProgram {
                     }
                     StepOp::Value { value, of_query, channel } => {
                         let (_, channels) = numbers.value(*value, !of_query);
-                        let (first, stride) = self.position(*of_query, channels, env);
-                        let sums = &mut sums[numbers.start(ReadFrom::Value(*value)) + first..];
-                        self.add(*read, keys, &own, sums, |key| (key * stride) as f64 + at(channel, key));
+                        let places = numbers.places();
+                        let first = |key: usize| position(*of_query, places, env, key) * channels;
+                        let sums = &mut sums[numbers.start(ReadFrom::Value(*value))..];
+                        self.add(*read, keys, &own, sums, |key| first(key) as f64 + at(channel, key));
                     }
                     StepOp::Variable(_) | StepOp::Cotangent | StepOp::Call(..) => {}
                 }
@@ -315,11 +378,6 @@ impl PairProgram {
         }
     }
 
-    /// The first number of a value that is read, and how far the numbers of two keys are apart.
-    fn position(&self, of_query: bool, channels: usize, env: &Env) -> (usize, usize) {
-        if of_query { (env.i as usize * channels, 0) } else { (env.j as usize * channels, channels) }
-    }
-
     fn step<T: Element>(
         &self,
         n: usize,
@@ -336,10 +394,20 @@ impl PairProgram {
         match op {
             StepOp::Cotangent => {}
             StepOp::Score => out.iter_mut().zip(numbers.scores()).for_each(|(x, score)| *x = sound(*score)),
-            StepOp::Variable(Var::J) => {
-                out.iter_mut().enumerate().for_each(|(key, x)| *x = (env.j + key as i64) as f64);
+            StepOp::Variable(Var::J) => match numbers.places() {
+                RowPlaces::Own => out.iter_mut().enumerate().for_each(|(key, x)| *x = (env.j + key as i64) as f64),
+                places => {
+                    let place = |key: usize| places.place(true, env.j as usize + key) as f64;
+                    out.iter_mut().enumerate().for_each(|(key, x)| *x = place(key));
+                }
+            },
+            StepOp::Variable(var) => {
+                out[0] = match (var, numbers.places()) {
+                    (Var::I, places) => places.place(false, env.i as usize) as f64,
+                    (Var::Length, RowPlaces::Chosen(_, length)) => length as f64,
+                    _ => env.get(*var) as f64,
+                }
             }
-            StepOp::Variable(var) => out[0] = env.get(*var) as f64,
             StepOp::Table { table, at } => {
                 let table = numbers.table(*table);
                 for (key, x) in out.iter_mut().enumerate() {
@@ -348,9 +416,9 @@ impl PairProgram {
             }
             StepOp::Value { value, of_query, channel } => {
                 let (value, channels) = numbers.value(*value, !of_query);
-                let (first, stride) = self.position(*of_query, channels, env);
+                let places = numbers.places();
                 for (key, x) in out.iter_mut().enumerate() {
-                    let own = &value[first + key * stride..][..channels];
+                    let own = &value[position(*of_query, places, env, key) * channels..][..channels];
                     *x = number(own, self.operand(channel, keys, done, key));
                 }
             }

@@ -32,6 +32,8 @@ pub struct ChosenPositions {
     pub of: List<usize>,
     /// Their positions within the part, of which other choices may have left some before.
     pub places: List<usize>,
+    /// Positions of the part of every row.
+    pub lengths: List<usize>,
 }
 
 impl Axis {
@@ -68,7 +70,8 @@ impl Axis {
         let mut places = arena.list([]);
         places.extend(chosen().map(|(row, at)| self.place(at, row)));
         let origin = arena.list(rows.iter().map(|r| self.origin[*r]));
-        let chosen = Some(arena.share(ChosenPositions { of, places }));
+        let part = arena.list(rows.iter().map(|row| self.part(*row)));
+        let chosen = Some(arena.share(ChosenPositions { of, places, lengths: part }));
         Self { origin, chosen, ..Self::of_lengths(lengths, arena) }
     }
 
@@ -77,6 +80,14 @@ impl Axis {
         match &self.chosen {
             Some(chosen) => chosen.places[at],
             None => at - self.offsets[row] + self.before,
+        }
+    }
+
+    /// Positions of the part of a row, those that a choice has not left included.
+    pub fn part(&self, row: usize) -> usize {
+        match &self.chosen {
+            Some(chosen) => chosen.lengths[row],
+            None => self.len(row) + self.before,
         }
     }
 
@@ -94,8 +105,10 @@ impl Axis {
             part
         };
         let chosen = self.chosen.as_ref();
-        let chosen =
-            chosen.map(|chosen| arena.share(ChosenPositions { of: own(&chosen.of), places: own(&chosen.places) }));
+        let chosen = chosen.map(|chosen| {
+            let lengths = arena.list(rows.iter().map(|row| chosen.lengths[*row]));
+            arena.share(ChosenPositions { of: own(&chosen.of), places: own(&chosen.places), lengths })
+        });
         Self { origin, chosen, ..Self::of_lengths(rows.iter().map(|r| self.len(*r)), arena) }
     }
 }

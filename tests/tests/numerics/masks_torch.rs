@@ -126,6 +126,9 @@ fn masks_and_biases_of_pairs_are_those_of_pytorch() {
         compare(name, &spec, &rows, &mut python);
     }
     let rows = labelled_tokens(batch(&[13, 1, 7], VOCAB as u64, 2, 61), 2, 9);
+    let places = models::cases("places_of_pairs.rt", Objective::Each);
+    assert_eq!(places.len(), 3, "every model answers for each token");
+    places.iter().for_each(|model| compare(&model.name, &model.spec, &rows, &mut python));
     compare("widths", &models::parse(WIDTHS), &rows, &mut python);
     compare("functions", &models::parse(FUNCTIONS), &rows, &mut python);
 }

@@ -29,7 +29,7 @@ pub(crate) struct ChoiceRegion {
     over: String,
     axis: String,
     /// The sequences from outside, and what each is inside; the choice is the first.
-    slices: Vec<(Value, Value)>,
+    pub(crate) slices: Vec<(Value, Value)>,
 }
 
 impl Eval<'_, '_> {
@@ -88,7 +88,7 @@ impl Eval<'_, '_> {
         let result = result?;
         if let Some(op) = uncounted(self.l.graph(), region, (&over, &axis)).map(|node| node.op) {
             let message = format!("`{op}` can't stand among chosen positions: it would count them one by one");
-            let help = "an attention there has `position: rope`, `xpos` or `none`, and the mask `past` or `all`";
+            let help = "an attention there has `position: rope`, `xpos` or `none`";
             return self.report(Diagnostic::new(Kind::WrongType, span, message).help(help));
         }
         let operands: Vec<Value> = own.slices.iter().map(|(outside, _)| *outside).collect();

@@ -168,7 +168,7 @@ impl Eval<'_, '_> {
                 let (ReadFrom::Value(n), Some(at)) = (from, indices.first()) else { continue };
                 let name = values[n];
                 let (of, who) = if *at == Expr::Var(Var::I) { (queries, "query") } else { (keys, "key") };
-                let value = self.l.value_read(name);
+                let value = self.l.value_read(name).map(|value| self.l.along(value, of.value));
                 let channels = value.and_then(|value| self.l.types().ty(value).dims().get(2)?.fixed());
                 if let (Some(channel), Some(channels)) = (indices.get(1), channels) {
                     self.channels_fit(name, (at, channel), channels, block.int("heads").unwrap_or(1), (field, span))?;

@@ -8,7 +8,7 @@ mod widths;
 
 use super::{Feature, Lowering, Site, Slot};
 use crate::diag::{Diagnostic, Kind, Problems};
-use crate::expr::{Expr, ScoreExpr};
+use crate::expr::{Expr, ScoreExpr, Var};
 use crate::ir::attribute::{self, Attrs, Layout, Mask, Origin, PositionKind, Relative};
 use crate::ir::graph::{InvalidNode, Value};
 use crate::ir::ops::Op;
@@ -365,7 +365,7 @@ fn mixed(
     for x in stopped.iter_mut().flatten() {
         *x = widths.padded(l, *x, key_heads)?;
     }
-    let mut values = Readings::default();
+    let mut values = Readings { operands: vec![], keys: operands[1] };
     let rule = block.expr("mask").map(|mask| values.numbered(l, mask)).transpose()?;
     let score = values.numbered(l, &score::expr(block))?;
     let stop = stop::rule(block).map(|stop| values.numbered(l, &stop)).transpose()?;
@@ -413,9 +413,9 @@ fn mixed(
 }
 
 /// The values that mask, score and `stop` of an attention read: operands, which expressions call by their numbers.
-#[derive(Default)]
 struct Readings {
     operands: Vec<Value>,
+    keys: Value,
 }
 
 impl Readings {
@@ -428,6 +428,8 @@ impl Readings {
                 unknown = Some(name.clone());
                 return Expr::Read(name, indices);
             };
+            let at_key = indices.first() == Some(&Expr::Var(Var::J));
+            let value = if at_key { l.along(value, self.keys) } else { value };
             let known = self.operands.iter().position(|own| *own == value);
             let number = known.unwrap_or(self.operands.len());
             if known.is_none() {

@@ -266,10 +266,8 @@ pub fn uncounted<'g>(graph: &'g Graph, region: RegionId, (over, axis): (&str, &s
         (Op::Attention, [queries, keys, ..]) if is(queries, axis) || is(keys, axis) => {
             let mask = node.get(attribute::MASK);
             let known = is(queries, axis) && (is(keys, axis) || graph.ty(*keys).ragged() == Some(over));
-            let biased = node.attrs.score().is_ok_and(|score| score.of_pairs().is_some());
-            let own = [biased, node.has(attribute::STOP), node.has(attribute::POSITION)];
-            let places = mask.rule().is_some() || own.contains(&true);
-            places || mask == Mask::Causal && !known && graph.ty(*keys).ragged().is_some()
+            let past = mask == Mask::Causal && !known && graph.ty(*keys).ragged().is_some();
+            node.has(attribute::POSITION) || past
         }
         _ => false,
     };

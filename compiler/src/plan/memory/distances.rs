@@ -12,6 +12,7 @@ use crate::ir::formula::Formula;
 use crate::ir::graph::{Node, Value};
 use crate::ir::number::Number;
 use crate::ir::ops::Op;
+use crate::ir::places::PairPlaces;
 use crate::ir::types::{BATCH, Dim, Elem, Type};
 
 /// The map that makes codes of sines and cosines, for an attention that has one: the last operand.
@@ -87,7 +88,8 @@ impl MemoryWalk<'_> {
         let [queries, keys] = [0, 1].map(|n| ty(&node.operands[n]).dims().get(1).unwrap_or(&ONE));
         let heads = env.fixed(node.get(attribute::HEADS));
         let rows = env.amount(env.rows, |sizes| sizes.dim(&Dim::sym(BATCH)));
-        let by_distance = pairs_by_distance(mask.as_ref(), &score, stop.as_ref());
+        let places = PairPlaces::of(&self.plan.graph, node);
+        let by_distance = places == PairPlaces::Own && pairs_by_distance(mask.as_ref(), &score, stop.as_ref());
         let numbers = if by_distance {
             let (low, high) = mask.as_ref().map_or((f64::NEG_INFINITY, f64::INFINITY), distances);
             let side = |dim: &Dim, most: f64| {
@@ -100,7 +102,9 @@ impl MemoryWalk<'_> {
         } else if on_device {
             // Those of a score that is no sum are worked out again from the products.
             let each = if matches!(score, ScoreExpr::Whole(_)) { 2 } else { 1 };
-            env.pairs(queries, keys).times(&env.fixed(each))
+            let slots =
+                ty(&node.operands[1]).slots().filter(|_| places == PairPlaces::Slots).map_or(1, |(_, slots)| slots);
+            env.pairs(queries, keys).times(&env.fixed(each * slots))
         } else {
             let of = |value: &Value| {
                 let dims = ty(value).dims().iter().filter(|dim| **dim != Dim::sym(BATCH));

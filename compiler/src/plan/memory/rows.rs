@@ -56,8 +56,9 @@ impl MemoryWalk<'_> {
         // The ids of its rows, and which of those that entered they are; then where each chunk starts.
         let (own, starts) = (2 * u64::from(seen.own), u64::from(seen.cut));
         let once = new * AXIS + own * HANDLE + filled(axes * NAMED) + filled(saves as u64 * SAVED) + STEP;
-        // Of an axis where each row starts, with the end of the last one, and its place in the whole row.
-        let lists = 2 * new + own + starts;
+        // Of an axis where each row starts, with the end of the last one, and its place in the whole row; and of one of chosen positions of
+        // how many they were chosen.
+        let lists = 2 * new + own + starts + u64::from(seen.chosen.is_some());
         let list = |rows: u64| filled(rows.saturating_mul(INDEX));
         let rows = here.rows as u64;
         let number = (list(rows + 1).saturating_mul(new)).saturating_add(list(rows).saturating_mul(lists - new));

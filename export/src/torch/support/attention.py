@@ -6,7 +6,7 @@ def attention(
     fewer `key_heads`. Scores are `softcap tanh(score / softcap)` where there is one.
 
     `axes` are those of queries and keys, None for slots [rows, slots, width]. `mask` and `bias` are functions of the positions i of
-    a query and j of a key, of the head and of the number of queries of the row; where a bias has no value, the key is hidden.
+    a query and j of a key in the row, of the head and of the positions of the row; where a bias has no value, the key is hidden.
     `rescored` is a function as `bias`, which is told the score last and gives the one that stands in its place.
     `talking` are two matrices [from, to] that mix the scores and the probabilities of the heads. Where every position has the keys of
     several steps, [positions, slots, width], the first `steps` of them are seen. `stop` is a function as `mask`, then keys and values of
@@ -29,12 +29,17 @@ def attention(
     scores = product(q, k)
     if any(f is not None for f in (mask, bias, rescored, stop)):
         rows, _, queries, keys = scores.shape
-        count = torch.full((rows,), queries, device=q.device) if along is None else along.length
+        count = torch.full((rows,), queries, device=q.device) if along is None else getattr(along, "part", along.length)
         # Positions count exactly in double precision, which not all devices have.
         exact = torch.float32 if q.device.type == "mps" else torch.float64
         grid = [torch.arange(n, device=q.device) for n in (heads, queries, keys)]
         grid[2] = grid[2] // (steps or 1)
         head, i, j = (x.to(exact).view(shape) for x, shape in zip(grid, ((-1, 1, 1), (-1, 1), -1)))
+        # Chosen positions count as they stand in the row.
+        if hasattr(along, "place"):
+            i = along.pad(along.place).to(exact)[:, None, :, None]
+        if hasattr(to, "place"):
+            j = to.pad(to.place).to(exact)[:, None, None, :]
         count = count.to(exact)
         row = (torch.arange(rows, device=q.device).view(-1, 1, 1, 1),) if reads else ()
     if stop is not None:
@@ -54,7 +59,7 @@ def attention(
     if change is not None:
         at = seen.nonzero(as_tuple=True)
         row = at[0]
-        head, i, j = (x[at[n]] for n, x in ((1, head.flatten()), (2, i.flatten()), (3, j)))
+        head, i, j = (x.expand(scores.shape)[at] for x in (head, i, j))
         told = ((row,) if reads else ()) + (() if rescored is None else (scores[at],))
         number = torch.as_tensor(change(i, j, head, count[row], *told), device=q.device).to(scores.dtype)
         has_value = torch.isfinite(number)

@@ -1,13 +1,19 @@
 class ChosenAxis(Axis):
-    """Positions that a choice has left of every row: the place of each in the row, and its index among those it was chosen of."""
+    """Positions that a choice has left of every row: the place of each in the row, its index among those it was chosen of, and the
+    positions of every row."""
 
-    def __init__(self, lengths, device, origins, place, of):
+    def __init__(self, lengths, device, origins, place, of, part):
         super().__init__(lengths, device, origins)
-        self.place, self.of = place, of
+        self.place, self.of, self.part = place, of, part
 
     def take(self, rows):
         axis, kept = super().take(rows), self.places(rows)
-        return ChosenAxis(axis.lengths, self.device, axis.origins, self.place[kept], self.of[kept])
+        return ChosenAxis(axis.lengths, self.device, axis.origins, self.place[kept], self.of[kept], self.part[rows])
+
+    def at_places(self, x):
+        """x of the chosen positions at their places in rows, [rows, longest, ..], and 0 between them."""
+        whole = x.new_zeros(len(self.lengths), int(self.part.max()), *x.shape[1:])
+        return whole.index_put((self.row, self.place), x)
 
     def past(self, j):
         """Which keys j of whole rows stand at or before every chosen position: [rows, 1, longest, keys]."""
@@ -38,8 +44,9 @@ class Chosen:
             of = self.over.position[self.places]
             place = getattr(self.over, "place", self.over.position)[self.places]
             lengths, origins = [counts[r] for r in present], [self.over.origins[r] for r in present]
-            part = ChosenAxis(lengths, self.over.device, origins, place, of)
-            rows = self.entered.take(present, **{self.axis: part})
+            part = getattr(self.over, "part", self.over.length)[present]
+            axis = ChosenAxis(lengths, self.over.device, origins, place, of, part)
+            rows = self.entered.take(present, **{self.axis: axis})
             slices = [x[self.places] for x in self.sequences]
             yield rows, *slices, *[x for x, _ in self.entered.parts(self.captured, present)]
 

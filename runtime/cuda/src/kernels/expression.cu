@@ -104,10 +104,11 @@ __device__ inline void value_gradient(const E &e, const real *slopes, const real
     for (int read = 0; read < e.reads(); read++) {
         if (e.table_of(read) != value) continue;
         bool at_query = e.at_query(read);
-        whole own = position - (at_query ? at.q : at.k), others = at_query ? keys : queries;
+        whole slots = at_query ? 1 : e.keys_of_position(), others = (at_query ? keys : queries) * slots;
+        whole own = at_query ? position - at.q : position * slots - at.k;
         for (int head = 0; head < heads; head++) {
             for (whole other = 0; other < others; other++) {
-                whole i = at_query ? own : other, j = at_query ? other : own, place = -1;
+                whole i = at_query ? own : other / slots, j = at_query ? other : own + other % slots, place = -1;
                 whole pair = starts[row] + (head * queries + i) * keys + j;
                 real slope = slopes[pair];
                 if (slope == (real)0) continue;

@@ -8,14 +8,16 @@ use std::ops::Range;
 
 use rtc_compiler::expr::{Env, Expr, KeyReach, LARGEST_BIAS, ReadFrom, ScalarValue, Var, eval, reach};
 use rtc_compiler::ir::graph::Value;
+use rtc_compiler::ir::places::PairPlaces;
 use rtc_compiler::ir::types::{Dim, Elem};
 
 use crate::mask::{Bias, Exprs, MaskRule};
 use crate::node_context::NodeContext;
 use crate::pair_join::{JoinedKeys, KeyOrder, PairJoin, RowStarts};
-use crate::pair_program::{KEYS, PairNumbers, PairProgram, place};
+use crate::pair_program::{KEYS, PairNumbers, PairProgram, RowPlaces, place};
 use crate::processor::Executor;
 use crate::processor::ValueMemory;
+use crate::processor::history::{self, SlotHistory};
 use crate::rows::Axis;
 use crate::settings::ExecutionFault;
 use crate::storage::{Buffer, Element, List, Shared};
@@ -50,6 +52,27 @@ pub(super) struct ValuesRead<'e, T> {
     values: &'e [ValueRead<'e, T>],
     /// Where the rows of queries, and of keys, begin.
     offsets: [&'e [usize]; 2],
+    /// Where queries and keys stand in their rows.
+    places: PlacesInRows<'e>,
+}
+
+/// Where queries and keys stand in their rows.
+#[derive(Clone, Copy)]
+enum PlacesInRows<'e> {
+    /// Where they lie.
+    Own,
+    /// Queries, and keys, may be positions that were chosen: the places of all rows, and the positions of each row.
+    Chosen([Option<(&'e [usize], &'e [usize])>; 2]),
+    /// Every position has so many keys.
+    Slots(usize),
+}
+
+impl<'e> PlacesInRows<'e> {
+    fn chosen(axes: [&'e Axis; 2]) -> Self {
+        Self::Chosen(
+            axes.map(|axis| axis.chosen.as_ref().map(|chosen| (chosen.places.as_slice(), chosen.lengths.as_slice()))),
+        )
+    }
 }
 
 /// A value of the positions.
@@ -61,6 +84,18 @@ struct ValueRead<'e, T> {
 }
 
 impl<T: Element> ValuesRead<'_, T> {
+    /// Where the queries and keys of a row stand.
+    fn places(&self, row: usize) -> RowPlaces<'_> {
+        let axes = match self.places {
+            PlacesInRows::Own => return RowPlaces::Own,
+            PlacesInRows::Slots(slots) => return RowPlaces::Slots(slots),
+            PlacesInRows::Chosen(axes) => axes,
+        };
+        let part = |n: usize| self.offsets[n][row]..self.offsets[n][row + 1];
+        let own = [0, 1].map(|n| axes[n].map(|(places, _)| &places[part(n)]));
+        RowPlaces::Chosen(own, axes[0].map_or(part(0).len(), |(_, lengths)| lengths[row]))
+    }
+
     /// Where the gradients of a value begin among those of all.
     fn start(&self, value: usize) -> usize {
         self.values[..value].iter().map(|value| value.longest).sum()
@@ -91,12 +126,19 @@ pub(super) struct Known<'k, T: Element> {
     pub(super) distances: &'k mut Option<ByDistance<T>>,
     /// In an incremental run of one row, the numbers of the values that mask and bias read, of all positions so far.
     pub(super) values: Option<&'k [Vec<T>]>,
+    /// Where the keys of every row begin, if positions have several.
+    pub(super) keys: Option<&'k [usize]>,
 }
 
 impl<'k, T: Element> Known<'k, T> {
     /// Nothing is known.
     pub(super) fn nothing(distances: &'k mut Option<ByDistance<T>>) -> Self {
-        Self { distances, values: None }
+        Self { distances, values: None, keys: None }
+    }
+
+    /// Nothing but where the keys of every row begin, if positions have several.
+    fn of_slots(distances: &'k mut Option<ByDistance<T>>, history: Option<&'k SlotHistory<T>>) -> Self {
+        Self { distances, values: None, keys: history.map(|own| own.offsets.as_slice()) }
     }
 }
 
@@ -282,12 +324,16 @@ impl<T: Element> PairNumbers<T> for RowNumbers<'_, T> {
     fn scores(&self) -> &[f64] {
         self.scores
     }
+
+    fn places(&self) -> RowPlaces<'_> {
+        self.values.places(self.row)
+    }
 }
 
 /// The range that holds the keys of a query, and whether it holds no others.
-fn range(expr: &Expr, step: i64, at: MaskRow) -> (Range<usize>, bool) {
-    let KeyReach { keys, exact, .. } = reach(expr, &place(at, step), usize::MAX);
-    (keys, exact)
+fn range(expr: &Expr, step: i64, at: MaskRow, places: RowPlaces<'_>) -> (Range<usize>, bool) {
+    let KeyReach { keys, exact, .. } = reach(expr, &places.env(at, step), usize::MAX);
+    (places.keys(keys), exact)
 }
 
 /// A rule of pairs of a query and a key, at a step of the recurrence.
@@ -346,7 +392,7 @@ impl<'e> PairRule<'e> {
         at: MaskRow,
         keys: usize,
     ) -> (Range<usize>, bool) {
-        let keys = match range(self.expr, self.step, at) {
+        let keys = match range(self.expr, self.step, at, values.places(at.row)) {
             (reach, true) => return (reach, true),
             (reach, false) => reach.start.min(keys)..reach.end.min(keys),
         };
@@ -386,7 +432,9 @@ impl<T: Element> Executor<T> {
     pub(super) fn attention(&mut self, c: &NodeContext<'_>) -> Result<(), ExecutionFault> {
         let mut out = self.fresh(c, 0);
         let (codes, history) = (self.codes(c, DistanceSpan::longest(c)), self.history(c, 3));
-        self.with_attention(c, 3, DistanceSpan::longest(c), Known::nothing(&mut None), |m, spec, bias, scored| {
+        let mut distances = None;
+        let known = Known::of_slots(&mut distances, history.as_ref());
+        self.with_attention(c, 3, DistanceSpan::longest(c), known, |m, spec, bias, scored| {
             let mut inputs = [0, 1, 2].map(|n| m.real(c.operand(n)));
             let scaled = scored.and_then(|scored| scored.queries(c, inputs[0]));
             inputs[0] = scaled.as_ref().map_or(inputs[0], Buffer::as_slice);
@@ -398,7 +446,7 @@ impl<T: Element> Executor<T> {
                 None => attention_with(spec, &scores, inputs, &queries.offsets, keys, out),
             };
             match &history {
-                Some(own) => steps::by_position(spec, own.sizes.1, |spec| {
+                Some(own) => self.by_position(c, spec, own, |spec| {
                     run(spec, [inputs[0], own.keys.as_slice(), own.values.as_slice()], &own.offsets, &mut out);
                 }),
                 None => run(spec, inputs, &keys.offsets, &mut out),
@@ -429,7 +477,9 @@ impl<T: Element> Executor<T> {
         let count = c.node.behind().reads.len();
         let of = |n: usize| arena.filled(c.view.extent(c.ty(c.node.results[3 + tables + n])), T::ZERO);
         let mut read_grads = arena.list((0..count).map(of));
-        self.with_attention(c, 4, DistanceSpan::longest(c), Known::nothing(&mut None), |m, spec, bias, scored| {
+        let mut distances = None;
+        let known = Known::of_slots(&mut distances, history.as_ref());
+        self.with_attention(c, 4, DistanceSpan::longest(c), known, |m, spec, bias, scored| {
             let mut inputs = [0, 1, 2, 3].map(|n| m.real(c.operand(n)));
             let scaled = scored.and_then(|scored| scored.queries(c, inputs[0]));
             inputs[0] = scaled.as_ref().map_or(inputs[0], Buffer::as_slice);
@@ -439,7 +489,8 @@ impl<T: Element> Executor<T> {
             let width = scores.gradients(spec.head_width);
             let mut partial = arena.take(c.view.rows() * spec.heads * width);
             let values = self.read_values(c, None);
-            let read = ValuesRead { values: &values, offsets: [&queries.offsets, &keys.offsets] };
+            let places = PlacesInRows::chosen([&queries, &keys]);
+            let read = ValuesRead { values: &values, offsets: [&queries.offsets, &keys.offsets], places };
             let rule = stop.map(|rule| {
                 let read = &read;
                 move |at: MaskRow, holds: &mut [bool]| rule.mark(read, at, holds)
@@ -459,7 +510,7 @@ impl<T: Element> Executor<T> {
                 None => attention_grad_with(spec, &scores, inputs, &queries.offsets, keys, out, apart, &mut partial),
             };
             match &history {
-                Some(own) => steps::by_position(spec, own.sizes.1, |spec| {
+                Some(own) => self.by_position(c, spec, own, |spec| {
                     run(spec, [inputs[0], own.keys.as_slice(), own.values.as_slice(), inputs[3]], &own.offsets);
                 }),
                 None => run(spec, inputs, &keys.offsets),
@@ -512,6 +563,20 @@ impl<T: Element> Executor<T> {
         Ok(())
     }
 
+    /// Runs an attention on keys that lie `[positions, steps]`; its mask sees positions, unless its expressions find their places themselves.
+    pub(super) fn by_position<R>(
+        &self,
+        c: &NodeContext<'_>,
+        spec: &Attention<'_>,
+        history: &SlotHistory<T>,
+        run: impl FnOnce(&Attention<'_>) -> R,
+    ) -> R {
+        match self.exprs.get(&c.step.node) {
+            Some(Ok(rule)) if rule.places == PairPlaces::Slots => run(spec),
+            _ => steps::by_position(spec, history.sizes.1, run),
+        }
+    }
+
     /// Where the gradients of keys and values of a node go apart, if they do.
     fn stop<'e>(&self, exprs: &'e Exprs, c: &NodeContext<'_>) -> Result<Option<PairRule<'e>>, ExecutionFault> {
         let Some(rule) = exprs.get(&c.step.node) else { return Ok(None) };
@@ -543,7 +608,8 @@ impl<T: Element> Executor<T> {
         let is_step = |v: &&Value| c.ty(**v).elem() == Some(Elem::Index);
         let step = c.node.operands.get(fixed).filter(is_step).map_or(0, |v| i64::from(self.memory.index(*v)[0]));
         let named = if c.get(attribute::MASK) == Mask::Causal { MaskKind::Causal } else { MaskKind::All };
-        let whole = whole_keys(c).filter(|_| matches!(named, MaskKind::Causal));
+        let asked = self.exprs.get(&c.step.node);
+        let whole = whole_keys(c).filter(|_| asked.is_none() && matches!(named, MaskKind::Causal));
         if let Some((queries, chosen)) = &whole {
             let (starts, of) = (queries.offsets.as_slice(), chosen.as_slice());
             let end = |at: MaskRow| of[starts[at.row] + at.query] + 1;
@@ -555,7 +621,7 @@ impl<T: Element> Executor<T> {
             f(&self.memory, &with(mask), &ScoreBias::None, None);
             return Ok(());
         }
-        let Some(rule) = self.exprs.get(&c.step.node) else {
+        let Some(rule) = asked else {
             f(&self.memory, &with(named), &ScoreBias::None, None);
             return Ok(());
         };
@@ -569,7 +635,13 @@ impl<T: Element> Executor<T> {
             Some(_) => [&[0][..]; 2],
             None => [axes[0].offsets.as_slice(), axes[1].offsets.as_slice()],
         };
-        let read = ValuesRead { values: &values_read, offsets };
+        let slots = history::sizes(history::slots(c), step as usize, 0).map_or(1, |(_, steps, _)| steps);
+        let places = match rule.places {
+            PairPlaces::Own => PlacesInRows::Own,
+            PairPlaces::Chosen => PlacesInRows::chosen([&axes[0], &axes[1]]),
+            PairPlaces::Slots => PlacesInRows::Slots(slots),
+        };
+        let read = ValuesRead { values: &values_read, offsets, places };
         // What is no number hides nothing and shows nothing.
         if rule.reads.iter().flatten().any(|value| read.values[*value].numbers.iter().any(|x| !Real::is_finite(*x))) {
             let what = format!("a value that the mask of `{}` reads", c.node.label);
@@ -591,7 +663,8 @@ impl<T: Element> Executor<T> {
             return Ok(());
         }
         let pairs = PairRule::of_mask(rule, step);
-        let rows = RowStarts { queries: axes[0].offsets.as_slice(), keys: axes[1].offsets.as_slice() };
+        let ends = known.keys.unwrap_or(axes[1].offsets.as_slice());
+        let rows = RowStarts { queries: axes[0].offsets.as_slice(), keys: ends };
         let order = pairs.filter(|rule| span.listed && rule.joins.iter().any(Option::is_some)).map(|rule| {
             let numbers = |row| RowNumbers { values: &read, row, bias: None, scores: &[] };
             KeyOrder::new(rule.joins, step, rows, numbers, &self.arena)
@@ -605,13 +678,13 @@ impl<T: Element> Executor<T> {
             if span.listed { pairs.and_then(|rule| self.ranges((rows, heads), rule, &read, joined)) } else { None };
         let starts = rows.queries;
         let near = rule.expr.as_ref().map(|expr| {
-            let (ranges, count) = (ranges.as_deref(), starts.last().copied().unwrap_or(0));
+            let (ranges, count, read) = (ranges.as_deref(), starts.last().copied().unwrap_or(0), &read);
             move |at: MaskRow| match ranges {
                 Some(ranges) => {
                     let head = if ranges.len() == count { 0 } else { at.head };
                     ranges[head * count + starts[at.row] + at.query].clone()
                 }
-                None => range(expr, step, at),
+                None => range(expr, step, at, read.places(at.row)),
             }
         });
         let runs = joined.zip(near.as_ref()).map(|(joined, near)| {

@@ -33,7 +33,7 @@ use extend::OpenChunk;
 use rtc_base::batch::Given;
 use rtc_base::rng::Key;
 use rtc_kernel::attention::cache::{self, TurnedCodes};
-use rtc_kernel::attention::{Attention, Scores, steps, talking};
+use rtc_kernel::attention::{Attention, Scores, talking};
 use rtc_kernel::pool;
 use rtc_kernel::scan::state::ScanState;
 
@@ -276,7 +276,7 @@ impl<T: Element> Executor<T> {
             c,
             3,
             span,
-            Known { distances, values: Some(values.as_slice()) },
+            Known { distances, values: Some(values.as_slice()), keys: None },
             |m, spec, bias, scored| {
                 let q = m.real(c.operand(0));
                 let scaled = scored.and_then(|scored| scored.queries(c, q));
@@ -289,7 +289,7 @@ impl<T: Element> Executor<T> {
                     None => cache::attend(spec, &scores, turned, cache, q, &mut out),
                 };
                 match &history {
-                    Some(history) => steps::by_position(spec, history.sizes.1, run),
+                    Some(history) => self.by_position(c, spec, history, run),
                     None => run(spec),
                 }
             },
