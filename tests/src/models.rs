@@ -185,14 +185,16 @@ pub fn of_turn(models: Vec<Model>) -> Vec<Model> {
     Turn::of_run().of(models, |model| &model.name)
 }
 
-/// An op with the axes of its operands and results, where its pairs stand, and the loops around it.
+/// An op with the axes of its operands and results, where its pairs stand, whether its second and third operand are of one type, and the
+/// loops around it.
 fn standing(graph: &Graph, id: NodeId) -> String {
     let node = graph.node(id);
     let axes = node.operands.iter().chain(&node.results).map(|value| graph.ty(*value).dims().len());
     let around = std::iter::successors(graph.owner(node.region), |id| graph.owner(graph.node(*id).region));
     let around = around.map(|id| graph.node(id).op);
     let places = PairPlaces::of(graph, node);
-    format!("{:?} {:?} {places:?} {:?}", node.op, axes.collect::<Vec<_>>(), around.collect::<Vec<_>>())
+    let alike = node.operands.get(1..3).is_some_and(|both| graph.ty(both[0]) == graph.ty(both[1]));
+    format!("{:?} {:?} {places:?} {alike} {:?}", node.op, axes.collect::<Vec<_>>(), around.collect::<Vec<_>>())
 }
 
 /// As [`all`], with an answer per token that promises to see only the past, whether the promise is kept or not.
@@ -229,6 +231,7 @@ fn checked(form: Form<'_>) -> Vec<Model> {
         "masks_in_equations.rt",
         "nestings.rt",
         "places_of_pairs.rt",
+        "value_widths.rt",
         "values_in_masks.rt",
         "zoo.rt",
     ];

@@ -958,10 +958,6 @@ fn dot_product_attention(e: &mut Eval<'_, '_>, c: &Application<'_>) -> Option<Ex
         );
         return e.report(Diagnostic::new(Kind::WrongType, c.span, message).help(help));
     }
-    if valued != read && c.block.word("position") == Some("relative_xl") {
-        let message = "`relative_xl` takes values as wide as the keys";
-        return e.fail(Kind::ExclusiveFields, c.span, message, format!("keys have {read} channels, values {valued}"));
-    }
     let name = e.fresh(c.name.unwrap_or("dot_product_attention"), "");
     let operands = [q.value, k.value, v.value];
     let value = e.node(c.span, |l| l.scoped(&name, |l| dot_product(l, &c.block, operands, of_keys)))?;

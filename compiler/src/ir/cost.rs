@@ -265,12 +265,20 @@ pub fn linear_weight<N: Number>(c: &Costed<'_, N>) -> N {
     c.sizes.elements(c.operands[0]).times(&c.last(1)).times(&N::of(2.0))
 }
 
-/// Scores and mixture: four operations per query, key that it may see, and channel. The softmax is part of it. Relative
-/// positions take two more; the map of their codes, which all rows share, is not counted.
+/// Scores and mixture: two operations per query, key that it may see, and channel of the query, and two per channel of the value. The
+/// softmax is part of it. Relative positions take two more per channel of the query; the map of their codes, which all rows share, is not
+/// counted.
 pub fn attention<N: Number>(c: &Costed<'_, N>) -> N {
-    let pairs = attended(c);
-    let products = if c.attrs.has(attribute::POSITION) { 6.0 } else { 4.0 };
-    with_mixtures(c, &pairs, 2.0, pairs.times(&c.last(0)).times(&N::of(products)))
+    let (pairs, [scores, mixture]) = (attended(c), channels(c));
+    with_mixtures(c, &pairs, 2.0, pairs.times(&scores.plus(&mixture)))
+}
+
+/// Operations of a pair for its scores, and for its part of the mixture, of all heads.
+fn channels<N: Number>(c: &Costed<'_, N>) -> [N; 2] {
+    let products = if c.attrs.has(attribute::POSITION) { 4.0 } else { 2.0 };
+    let heads = c.attrs.get(attribute::HEADS) as f64;
+    let sharing = heads / c.attrs.get(attribute::KEY_HEADS) as f64;
+    [c.last(0).times(&N::of(products)), c.last(2).times(&N::of(2.0 * sharing))]
 }
 
 /// Pairs of a query and a key that it may see; a key of a position with slots is one in every slot that is filled.
@@ -290,10 +298,12 @@ fn with_mixtures<N: Number>(c: &Costed<'_, N>, pairs: &N, count: f64, cost: N) -
     cost.plus(&pairs.times(&N::of(2.0 * count * heads * heads)))
 }
 
-/// Scores again, and four products. Of the mixtures both again, and both back for the numbers and for the matrices.
+/// Scores again, and four products: two of them with values. Of the mixtures both again, and both back for the numbers and for the matrices.
 pub fn attention_grad<N: Number>(c: &Costed<'_, N>) -> N {
-    let pairs = attended(c);
-    with_mixtures(c, &pairs, 1.0, attention(c).times(&N::of(2.5)))
+    let (pairs, [scores, mixture]) = (attended(c), channels(c));
+    let again = scores.times(&N::of(2.5)).plus(&c.last(0));
+    let forward = with_mixtures(c, &pairs, 5.0, pairs.times(&again.plus(&mixture.times(&N::of(2.0)))));
+    with_mixtures(c, &pairs, 1.0, forward)
 }
 
 /// Scores: two operations per query, key and channel.

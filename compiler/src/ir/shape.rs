@@ -216,7 +216,8 @@ fn placed(at: &Expr) -> Option<usize> {
     }
 }
 
-/// Demands that queries divide into the heads, and keys and values into as wide key heads, of which each serves as many heads.
+/// Demands that queries divide into the heads, keys into as wide key heads, of which each serves as many heads, and values into as many
+/// heads of any width.
 /// The verifier names attributes that are missing.
 fn heads(s: &Signature<'_>) -> Result<(), String> {
     let Some(heads) = s.attrs.find(attribute::HEADS) else { return Ok(()) };
@@ -225,8 +226,8 @@ fn heads(s: &Signature<'_>) -> Result<(), String> {
         return Err(format!("{heads} heads cannot share {key_heads} key heads"));
     }
     let width = |n: usize| s.dims(n).last().and_then(Dim::fixed).ok_or_else(|| s.mismatch());
-    let fits = width(0)?.is_multiple_of(heads) && width(1)? == width(0)? / heads * key_heads && width(2)? == width(1)?;
-    s.demand(fits)
+    let fits = width(0)?.is_multiple_of(heads) && width(1)? == width(0)? / heads * key_heads;
+    s.demand(fits && width(2)?.is_multiple_of(key_heads))
 }
 
 /// Demands of keys and values with slots that the operand behind the `before` ones says how many are filled.
@@ -235,7 +236,7 @@ fn steps(s: &Signature<'_>, before: usize) -> Result<(), String> {
         return Ok(());
     }
     let [queries, keys] = [0, 1].map(|n| s.dims(n).get(..2));
-    let fits = s.operands[1] == s.operands[2] && queries.is_some() && queries == keys && s.dims(0).len() == 3;
+    let fits = s.dims(1)[..3] == s.dims(2)[..3] && queries.is_some() && queries == keys && s.dims(0).len() == 3;
     let counter = s.operands.get(before).is_some_and(|step| *step == Type::Tensor(Elem::Index, vec![]));
     s.demand(fits && counter && s.operands[1].ragged().is_some() && s.dims(1).len() == 4)?;
     if s.attrs.has(attribute::POSITION) || s.attrs.has(attribute::STOP) {
@@ -254,19 +255,30 @@ fn places(s: &Signature<'_>) -> Result<(), String> {
     s.demand(fits && rank <= 4 && s.dims(1)[..2] == s.dims(2)[..2])
 }
 
-/// The type of the queries.
+/// The type of the queries, with the channels of a value for every head.
 pub fn attention(s: &Signature<'_>) -> Result<Vec<Type>, String> {
     places(s)?;
     steps(s, 3)?;
     attended(s, 3)?;
     heads(s)?;
-    same(s)
+    Ok(vec![mixed(s)])
+}
+
+/// The type of what queries get of values.
+fn mixed(s: &Signature<'_>) -> Type {
+    let heads = s.attrs.find(attribute::HEADS).unwrap_or(1);
+    let sharing = heads / s.attrs.find(attribute::KEY_HEADS).unwrap_or(heads).max(1);
+    let mut dims = s.dims(0).to_vec();
+    if let (Some(own), Some(Dim::Fixed(width))) = (dims.last_mut(), s.dims(2).last()) {
+        *own = Dim::Fixed(width * sharing);
+    }
+    Type::real(dims)
 }
 
 /// The types of queries, keys, values and what follows the counter of steps, then of keys and values once more where gradients stop.
 pub fn attention_grad(s: &Signature<'_>) -> Result<Vec<Type>, String> {
     places(s)?;
-    s.demand(s.operands[3] == s.operands[0])?;
+    s.demand(s.operands[3] == mixed(s))?;
     steps(s, 4)?;
     let more = attended(s, 4)?;
     heads(s)?;

@@ -17,14 +17,15 @@ impl OnnxBuilder<'_> {
         let width = self.channels(node.operands[0]);
         let e = width / heads;
         let key_heads = node.get(attribute::KEY_HEADS);
+        let value_width = self.channels(node.operands[2]) / key_heads;
         let q = self.by_head(x[0], heads, e);
         let steps = self.steps(node, x);
-        let [k, v] = [x[1], x[2]].map(|x| {
+        let [k, v] = [(x[1], e), (x[2], value_width)].map(|(x, width)| {
             let own = match &steps {
-                Some(steps) => self.filled_slots(x, steps, key_heads * e),
+                Some(steps) => self.filled_slots(x, steps, key_heads * width),
                 None => x.to_owned(),
             };
-            let own = self.by_head(&own, key_heads, e);
+            let own = self.by_head(&own, key_heads, width);
             self.for_heads(own, heads / key_heads, heads)
         });
         let places = self.places(node, x, steps.as_deref());
@@ -78,7 +79,7 @@ impl OnnxBuilder<'_> {
         }
         let mixed = self.op("MatMul", &[&weights, &v]);
         let together = self.transpose(&mixed, &[0, 2, 1, 3]);
-        Ok(self.reshape(&together, &[0, 0, width as i64]))
+        Ok(self.reshape(&together, &[0, 0, (heads * value_width) as i64]))
     }
 
     /// How many slots of every position have keys, where positions have slots, `int64[]`.

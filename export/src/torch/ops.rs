@@ -2,10 +2,10 @@
 
 use rtc_compiler::expr::{Expr, ScoreExpr};
 use rtc_compiler::ir::attribute::{
-    self, At, Attribute, Chunking, Discretisation, Layout, Mask, Origin, PositionKind, Reduction, Relative, ScanKernel,
-    Side, StepBound,
+    self, At, Attribute, Discretisation, Layout, Mask, Origin, PositionKind, Reduction, Relative, ScanKernel, Side,
+    StepBound,
 };
-use rtc_compiler::ir::graph::{Graph, MAIN, Node, Value};
+use rtc_compiler::ir::graph::{Graph, Node, Value};
 use rtc_compiler::ir::ops::Op;
 use rtc_compiler::ir::places::is_chosen;
 use rtc_compiler::ir::pointwise::{self, Pointwise, Scalar};

@@ -61,12 +61,14 @@ pub(super) struct DeviceAttention {
     _kept: Vec<DeviceArray>,
 }
 
-/// Keys and values of the slots that are filled, `[positions, steps, width]`.
+/// Keys and values of the slots that are filled, each `[positions, steps, width]`.
 struct DeviceHistory {
     keys: DeviceArray,
     values: DeviceArray,
-    /// Slots of a position, those that are filled, and their width.
-    sizes: (usize, usize, usize),
+    /// Slots of a position, and those that are filled.
+    sizes: (usize, usize),
+    /// Channels of keys and of values.
+    widths: [usize; 2],
 }
 
 /// A mask or a bias that is an expression.
@@ -99,14 +101,12 @@ impl Ruled {
 }
 
 /// The sharing of keys among heads, and what their products become.
-struct ScoreForm<'a> {
+struct ScoreForm {
     heads: usize,
     key_heads: usize,
     scale: f64,
     softcap: Option<f64>,
     causal: bool,
-    /// Numbers per distance of an attention with one head.
-    bias: Option<&'a DeviceArray>,
     dropout: (u32, f64, u64),
 }
 
@@ -130,7 +130,6 @@ impl<T: Element> DeviceExecutor<T> {
             scale: c.node.attrs.scale(c.last(0) / heads),
             softcap: self.caps.get(&c.step.node).copied(),
             causal: c.get(attribute::MASK) == Mask::Causal && lies_there,
-            bias: None,
             dropout: (threshold, factor, key.value()),
         };
         // Gradients of biases, of codes and of some pairs alone read what is computed with; so does a recurrence's history.
@@ -143,19 +142,20 @@ impl<T: Element> DeviceExecutor<T> {
             }
         };
         let narrow = narrow && (0..3).all(|n| self.stored(c.operand(n)).is_narrow());
-        let history = history::sizes(history::slots(c), step as usize, c.last(1)).map(|sizes| self.history(c, sizes));
+        let history = history::sizes(history::slots(c), step as usize).map(|sizes| self.history(c, sizes));
         Ok(self.attend(c, axes, scored, rule, (codes, history), narrow))
     }
 
-    fn history(&self, c: &DeviceNodeContext<'_>, (slots, steps, width): (usize, usize, usize)) -> DeviceHistory {
+    fn history(&self, c: &DeviceNodeContext<'_>, (slots, steps): (usize, usize)) -> DeviceHistory {
+        let widths = [1, 2].map(|n| c.last(n));
         let [keys, values] = [1, 2].map(|n| {
             let x = self.real(c.operand(n));
             let packed = self.pool.take::<T>(x.len() / slots * steps);
-            let sizes = [int(slots), int(steps), whole(width), whole(packed.len())];
+            let sizes = [int(slots), int(steps), whole(widths[n - 1]), whole(packed.len())];
             self.pool.each("pack_slots", packed.len(), &[&[x.arg(), packed.arg()][..], &sizes].concat());
             packed
         });
-        DeviceHistory { keys, values, sizes: (slots, steps, width) }
+        DeviceHistory { keys, values, sizes: (slots, steps), widths }
     }
 
     /// An axis on which every position stands as often as there are steps.
@@ -169,7 +169,7 @@ impl<T: Element> DeviceExecutor<T> {
         &mut self,
         c: &DeviceNodeContext<'_>,
         [queries, keys]: [Ragged; 2],
-        ScoreForm { heads, key_heads, scale, softcap, causal, bias, dropout: (threshold, factor, key) }: ScoreForm<'_>,
+        ScoreForm { heads, key_heads, scale, softcap, causal, dropout: (threshold, factor, key) }: ScoreForm,
         rule: Option<Ruled>,
         (codes, history): (Option<DeviceCodes>, Option<DeviceHistory>),
         narrow: bool,
@@ -197,8 +197,6 @@ impl<T: Element> DeviceExecutor<T> {
             q,
             k,
             v,
-            address(bias),
-            int(bias.map_or(1, |bias| bias.len().div_ceil(2))),
             queries.offsets.arg(),
             keys.offsets.arg(),
             int(heads),
@@ -349,7 +347,7 @@ impl<T: Element> DeviceExecutor<T> {
     fn backward(&mut self, c: &DeviceNodeContext<'_>, a: &DeviceAttention, dy: &DeviceArray) -> DeviceArray {
         let dq = self.fresh_kept(c, 0, a.narrow);
         let [dk, dv] = [1, 2].map(|n| match &a.history {
-            Some(own) => self.pool.take::<T>(own.keys.len()),
+            Some(own) => self.pool.take::<T>(if n == 1 { own.keys.len() } else { own.values.len() }),
             None => self.fresh_kept(c, n, a.narrow),
         });
         let [e, ev] = a.widths;
@@ -402,9 +400,9 @@ impl<T: Element> DeviceExecutor<T> {
             self.sum_rows(part, &y, part.len() / width.max(1), width, add);
         }
         let unpacked = |n: usize, packed: DeviceArray| {
-            let Some(DeviceHistory { sizes: (slots, steps, width), .. }) = a.history else { return packed };
+            let Some(DeviceHistory { sizes: (slots, steps), widths, .. }) = a.history else { return packed };
             let grad = self.fresh(c, n);
-            let sizes = [int(slots), int(steps), whole(width), whole(grad.len())];
+            let sizes = [int(slots), int(steps), whole(widths[n - 1]), whole(grad.len())];
             self.pool.each("unpack_slots", grad.len(), &[&[packed.arg(), grad.arg()][..], &sizes].concat());
             grad
         };
@@ -590,7 +588,7 @@ impl<T: Element> DeviceExecutor<T> {
         match rule.places {
             PairPlaces::Own => {}
             PairPlaces::Slots => {
-                let steps = history::sizes(history::slots(c), step as usize, 0).map_or(1, |(_, steps, _)| steps);
+                let steps = history::sizes(history::slots(c), step as usize).map_or(1, |(_, steps)| steps);
                 given.push(whole(steps));
             }
             PairPlaces::Chosen => {

@@ -69,7 +69,7 @@ fn write(rule: &MaskRule, needs: KernelNeeds) -> Option<MaskKernels> {
     // Attentions of one model may share expressions: the first kernel of a program brings them.
     let shared =
         format!("#ifndef RULE_{hash}\n#define RULE_{hash}\nstruct Rule_{hash} {{\n{fields}{body}}};\n#endif\n");
-    let read = Reads::of(rule);
+    let read = RuleReads::of(rule);
     let kernels = match rule.by_distance {
         true => by_distance(&hash, read, rule.bias.is_some(), needs),
         false => by_pair(&hash, read, needs),
@@ -82,13 +82,13 @@ fn write(rule: &MaskRule, needs: KernelNeeds) -> Option<MaskKernels> {
 
 /// What expressions read besides the step.
 #[derive(Clone, Copy)]
-struct Reads {
+struct RuleReads {
     tables: usize,
     values: usize,
     places: PairPlaces,
 }
 
-impl Reads {
+impl RuleReads {
     fn of(rule: &MaskRule) -> Self {
         let tables = rule.bias.as_ref().map_or(0, |bias| bias.sizes.len());
         Self { tables, values: rule.channels.len(), places: rule.places }
@@ -112,7 +112,7 @@ impl Reads {
 
 /// The parameters of a kernel that its expressions read, and the object that holds them, for the pairs of a `part` where it tells some
 /// apart.
-fn given(hash: &str, read: Reads, part: &str) -> (String, String) {
+fn given(hash: &str, read: RuleReads, part: &str) -> (String, String) {
     let names = read.names();
     let parameters: String = names.iter().map(|(ty, name)| format!(", {ty}{name}")).collect();
     let values: String = names.iter().map(|(_, name)| format!(", {name}")).collect();
@@ -120,7 +120,7 @@ fn given(hash: &str, read: Reads, part: &str) -> (String, String) {
 }
 
 /// Kernels for the numbers of a list of distances: their values, and the gradients of the tables that they are made of.
-fn by_distance(hash: &str, read: Reads, biased: bool, needs: KernelNeeds) -> Vec<(String, String)> {
+fn by_distance(hash: &str, read: RuleReads, biased: bool, needs: KernelNeeds) -> Vec<(String, String)> {
     let (parameters, object) = given(hash, read, "");
     let mut out = vec![];
     if biased {
@@ -141,7 +141,7 @@ fn by_distance(hash: &str, read: Reads, biased: bool, needs: KernelNeeds) -> Vec
 }
 
 /// Attention with the expressions in it.
-fn by_pair(hash: &str, read: Reads, needs: KernelNeeds) -> Vec<(String, String)> {
+fn by_pair(hash: &str, read: RuleReads, needs: KernelNeeds) -> Vec<(String, String)> {
     let (parameters, object) = given(hash, read, if needs.stops { ", 0" } else { "" });
     let kernel = |kernel: AttentionKernel| {
         let (own, call) = (needs.form.parameters(), needs.form.call(&kernel, "rule"));
@@ -187,7 +187,7 @@ fn by_pair(hash: &str, read: Reads, needs: KernelNeeds) -> Vec<(String, String)>
 /// The members of the object: the step, the part of pairs where gradients go apart (0 for all, 1 for those that stay), the tables, and the
 /// values.
 fn fields(rule: &MaskRule) -> String {
-    let tables: String = Reads::of(rule).names().iter().map(|(ty, name)| format!("    {ty}{name};\n")).collect();
+    let tables: String = RuleReads::of(rule).names().iter().map(|(ty, name)| format!("    {ty}{name};\n")).collect();
     let part = if rule.stop.is_some() { "    int part;\n" } else { "" };
     format!("{}    whole step;\n{part}{tables}", reach(rule))
 }

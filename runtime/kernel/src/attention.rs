@@ -217,8 +217,10 @@ pub struct Attention<'a> {
     pub heads: usize,
     /// Number of heads of keys and values, which divides `heads`: neighbouring heads share one.
     pub key_heads: usize,
-    /// Width of one head.
+    /// Channels of a head of queries and keys.
     pub head_width: usize,
+    /// Channels of a head of values.
+    pub value_width: usize,
     /// Factor on the scores; positive.
     pub scale: f64,
     /// What scores stay below, if anything: `c`; positive.
@@ -232,10 +234,19 @@ pub struct Attention<'a> {
 }
 
 impl<'a> Attention<'a> {
-    /// Heads with keys of their own and the usual scale, without dropout.
+    /// Heads with keys of their own, values as wide as these and the usual scale, without dropout.
     pub fn new(heads: usize, head_width: usize, mask: MaskKind<'a>) -> Self {
-        let scale = 1.0 / (head_width as f64).sqrt();
-        Self { heads, key_heads: heads, head_width, scale, softcap: None, rescored: false, mask, dropout: None }
+        Self {
+            heads,
+            key_heads: heads,
+            head_width,
+            value_width: head_width,
+            scale: 1.0 / (head_width as f64).sqrt(),
+            softcap: None,
+            rescored: false,
+            mask,
+            dropout: None,
+        }
     }
 }
 
@@ -277,7 +288,7 @@ impl<T: Real> Cap<T> {
     }
 }
 
-/// `out[tq, heads e] = softmax(scale q k^T) v` with `q[tq, heads e]` and `k, v[tk, key_heads e]`, row by row.
+/// `out[tq, heads f] = softmax(scale q k^T) v` with `q[tq, heads e]`, `k[tk, key_heads e]` and `v[tk, key_heads f]`, row by row.
 pub fn attention<T: Real>(
     spec: &Attention,
     q: &[T],
@@ -300,7 +311,7 @@ pub fn attention_with<T: Real>(
     out: &mut [T],
 ) {
     let shape = AttentionSizes::new(spec, q, k, v, q_offsets, k_offsets);
-    debug_assert_eq!(out.len(), q.len());
+    debug_assert_eq!(out.len() * spec.head_width, q.len() * spec.value_width);
     let out = DisjointSlice::new(out);
     shape.each_head(1, 2, |place, extent| {
         // SAFETY: the (row, head) pairs own disjoint strided parts of `out`, all inside it.
@@ -347,7 +358,7 @@ pub fn attention_grad_with<T: Real>(
     debug_assert_eq!(partial.len(), (q_offsets.len() - 1) * spec.heads * width);
     partial.fill(T::ZERO);
     let partial = DisjointSlice::new(partial);
-    debug_assert!(dout.len() == q.len() && dq.len() == q.len() && dk.len() == k.len() && dv.len() == v.len());
+    debug_assert!(dq.len() == q.len() && dk.len() == k.len() && dv.len() == v.len());
     let grads = [DisjointSlice::new(dq), DisjointSlice::new(dk), DisjointSlice::new(dv)];
     let apart = apart.map(|SeparateGradients { rule, grads: [dk, dv] }| {
         debug_assert!(dk.len() == k.len() && dv.len() == v.len() && shape.sparse().is_none());
@@ -376,16 +387,54 @@ struct AttentionSizes<'a> {
     spec: &'a Attention<'a>,
     q_offsets: &'a [usize],
     k_offsets: &'a [usize],
-    /// Elements from one query to the next: all heads.
-    stride: usize,
-    /// Elements from one key to the next: all key heads.
-    key_stride: usize,
+    /// Queries and keys.
+    keys: HeadChannels,
+    /// Values, and what comes of them for every query.
+    values: HeadChannels,
     /// Heads that share a key head.
     sharing: usize,
     /// Factor on what the softmax takes: the scale, unless scores have it already because they are capped or made by a rule.
     scale: f64,
-    /// Width of a head, filled up to whole vectors.
+}
+
+/// The channels of a head.
+#[derive(Clone, Copy)]
+struct HeadChannels {
+    width: usize,
+    /// The same, filled up to whole vectors.
     padded: usize,
+    /// Elements from one query to the next: all heads.
+    query_stride: usize,
+    /// Elements from one key to the next: all key heads.
+    key_stride: usize,
+}
+
+impl HeadChannels {
+    fn new(spec: &Attention<'_>, width: usize) -> Self {
+        let [query_stride, key_stride] = [spec.heads, spec.key_heads].map(|heads| heads * width);
+        Self { width, padded: width.next_multiple_of(LANES), query_stride, key_stride }
+    }
+}
+
+/// Where a head of positions lies: the element of the first one, and how far they are apart.
+#[derive(Clone, Copy)]
+struct HeadPlaces {
+    start: usize,
+    stride: usize,
+    channels: HeadChannels,
+}
+
+impl HeadPlaces {
+    /// The same from a position on.
+    fn from(self, first: usize) -> Self {
+        Self { start: self.start + first * self.stride, ..self }
+    }
+
+    /// The elements at a position.
+    fn at(&self, position: usize) -> Range<usize> {
+        let start = self.start + position * self.stride;
+        start..start + self.channels.width
+    }
 }
 
 /// One task: a row and a head.
@@ -415,18 +464,18 @@ impl<'a> AttentionSizes<'a> {
     ) -> Self {
         let shape = Self::of(spec, q_offsets, k_offsets);
         debug_assert_eq!(q_offsets.len(), k_offsets.len());
-        debug_assert!(q_offsets.last().is_some_and(|&end| end * shape.stride == q.len()));
-        debug_assert!(k_offsets.last().is_some_and(|&end| end * shape.key_stride == k.len() && v.len() == k.len()));
+        let is_whole = |offsets: &[usize], stride, x: &[T]| offsets.last().is_some_and(|&end| end * stride == x.len());
+        debug_assert!(is_whole(q_offsets, shape.keys.query_stride, q) && is_whole(k_offsets, shape.keys.key_stride, k));
+        debug_assert!(is_whole(k_offsets, shape.values.key_stride, v));
         debug_assert!(spec.dropout.is_none_or(|dropout| dropout.row_keys.len() + 1 == q_offsets.len()));
         shape
     }
 
     fn of(spec: &'a Attention<'a>, q_offsets: &'a [usize], k_offsets: &'a [usize]) -> Self {
-        let [stride, key_stride] = [spec.heads, spec.key_heads].map(|heads| heads * spec.head_width);
         let sharing = spec.heads / spec.key_heads;
         let scale = if spec.softcap.is_some() || spec.rescored { 1.0 } else { spec.scale };
-        let padded = spec.head_width.next_multiple_of(LANES);
-        Self { spec, q_offsets, k_offsets, stride, key_stride, sharing, scale, padded }
+        let [keys, values] = [spec.head_width, spec.value_width].map(|width| HeadChannels::new(spec, width));
+        Self { spec, q_offsets, k_offsets, keys, values, sharing, scale }
     }
 
     /// Runs `task` for every row that has queries or keys, and the first of every `together` heads; `products` products of scores'
@@ -436,7 +485,7 @@ impl<'a> AttentionSizes<'a> {
         let (heads, tasks) = (self.spec.heads, self.spec.heads / together);
         let pairs: usize =
             self.q_offsets.windows(2).zip(self.k_offsets.windows(2)).map(|(q, k)| (q[1] - q[0]) * (k[1] - k[0])).sum();
-        let work = pairs * heads * (products * self.padded / 4 + 4);
+        let work = pairs * heads * (products * self.padded() / 4 + 4);
         each(rows * tasks, work, |i| {
             let place = RowHead { row: i / tasks, head: i % tasks * together };
             if let Some(extent) = place.extent(self) {
@@ -453,13 +502,39 @@ impl<'a> AttentionSizes<'a> {
         }
     }
 
-    /// Index of the first element of the head in the query (or key) arrays.
-    fn query_start(&self, place: RowHead) -> usize {
-        self.q_offsets[place.row] * self.stride + place.head * self.spec.head_width
+    /// Channels that a product goes through in the mean.
+    fn padded(&self) -> usize {
+        self.keys.padded.midpoint(self.values.padded)
     }
 
-    fn key_start(&self, place: RowHead) -> usize {
-        self.k_offsets[place.row] * self.key_stride + self.key_head(place) * self.spec.head_width
+    /// Where the queries of a head lie.
+    fn query_places(&self, place: RowHead) -> HeadPlaces {
+        self.of_queries(place, self.keys)
+    }
+
+    /// Where what comes of its values lies.
+    fn output_places(&self, place: RowHead) -> HeadPlaces {
+        self.of_queries(place, self.values)
+    }
+
+    /// Where the keys of a head lie.
+    fn key_places(&self, place: RowHead) -> HeadPlaces {
+        self.of_keys(place, self.keys)
+    }
+
+    /// Where the values of a head lie.
+    fn value_places(&self, place: RowHead) -> HeadPlaces {
+        self.of_keys(place, self.values)
+    }
+
+    fn of_queries(&self, place: RowHead, channels: HeadChannels) -> HeadPlaces {
+        let (start, stride) = (self.q_offsets[place.row], channels.query_stride);
+        HeadPlaces { start: start * stride + place.head * channels.width, stride, channels }
+    }
+
+    fn of_keys(&self, place: RowHead, channels: HeadChannels) -> HeadPlaces {
+        let (start, stride) = (self.k_offsets[place.row], channels.key_stride);
+        HeadPlaces { start: start * stride + self.key_head(place) * channels.width, stride, channels }
     }
 
     /// The key head that the head reads.

@@ -4,7 +4,6 @@ mod lack;
 pub(super) mod score;
 mod stop;
 mod talking;
-mod widths;
 
 use super::{Feature, Lowering, Site, Slot};
 use crate::diag::{Diagnostic, Kind, Problems};
@@ -22,7 +21,6 @@ use crate::spec::Block;
 use score::{BIAS, BIAS_INIT, SCORE, SCORE_INIT};
 use stop::{STOP, STOP_GIVEN};
 use talking::TALKING;
-use widths::HeadWidths;
 
 /// The keyword and its variants.
 pub(super) fn slot() -> Slot {
@@ -358,13 +356,6 @@ fn mixed(
     if let (Some(kind), Some([key, _])) = (kinds.get(1), &mut stopped) {
         *key = turned(l, block, *key, *kind, key_heads)?;
     }
-    let widths = HeadWidths::of(l, &operands, heads, key_heads)?;
-    for (n, x) in operands.iter_mut().enumerate() {
-        *x = widths.padded(l, *x, if n == 0 { heads } else { key_heads })?;
-    }
-    for x in stopped.iter_mut().flatten() {
-        *x = widths.padded(l, *x, key_heads)?;
-    }
     let mut values = Readings { operands: vec![], keys: operands[1] };
     let rule = block.expr("mask").map(|mask| values.numbered(l, mask)).transpose()?;
     let score = values.numbered(l, &score::expr(block))?;
@@ -378,7 +369,7 @@ fn mixed(
     let mut attrs = Attrs::of(attribute::HEADS, heads)
         .with(attribute::MASK, mask)
         .with_some(attribute::KEY_HEADS, Some(key_heads).filter(|n| *n != heads))
-        .with_some(attribute::SCALE, block.float("scale").or_else(|| widths.scale()));
+        .with_some(attribute::SCALE, block.float("scale"));
     let relative = match block.word("position") {
         Some("relative_xl") => Some(relative(l, block, width)?),
         _ => None,
@@ -408,8 +399,7 @@ fn mixed(
         attrs.set(attribute::STOP, &Attr::from(&rule));
         operands.extend(stopped);
     }
-    let attended = l.one(Op::Attention, &operands, attrs)?;
-    widths.cut(l, attended, heads)
+    l.one(Op::Attention, &operands, attrs)
 }
 
 /// The values that mask, score and `stop` of an attention read: operands, which expressions call by their numbers.

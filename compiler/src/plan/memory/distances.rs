@@ -137,13 +137,13 @@ impl MemoryWalk<'_> {
 
     /// Keys and values of all steps side by side, and their gradients.
     fn histories(&self, node: &Node, env: &BatchSizes) -> Vec<PooledBlock> {
-        let keys = node.operands.get(1).map(|v| self.plan.graph.ty(*v)).filter(|ty| ty.dims().len() > 3);
         let copies = match node.op {
-            Op::Attention => 2,
-            Op::AttentionGrad => 4,
-            _ => 0,
+            Op::Attention => 1,
+            Op::AttentionGrad => 2,
+            _ => return vec![],
         };
-        keys.map_or_else(Vec::new, |keys| (0..copies).map(|_| self.pool.take(env.numbers(keys))).collect())
+        let both = node.operands[1..3].iter().map(|v| self.plan.graph.ty(*v)).filter(|ty| ty.dims().len() > 3);
+        both.flat_map(|ty| (0..copies).map(|_| self.pool.take(env.numbers(ty)))).collect()
     }
 
     fn mixtures(&self, node: &Node, env: &BatchSizes) -> Option<PooledBlock> {

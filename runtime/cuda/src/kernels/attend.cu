@@ -14,8 +14,7 @@
 #define MOST_WARPS 32
 
 struct Attend {
-    const real *q, *k, *v, *bias;
-    int reach;
+    const real *q, *k, *v;
     const u32 *q_offsets, *k_offsets;
     // Heads of queries, and of keys and values: neighbouring heads share these.
     int heads, key_heads, e, ev;
@@ -38,12 +37,12 @@ struct Attend {
     const u64 *ids;
 };
 #define ATTEND                                                                                                              \
-    const real *q, const real *k, const real *v, const real *bias, int reach, const u32 *q_offsets, const u32 *k_offsets,   \
+    const real *q, const real *k, const real *v, const u32 *q_offsets, const u32 *k_offsets,                                \
         int heads, int key_heads, int e, int ev, real scale, real softcap, int causal, const u32 *places, const int *list, int listed, \
         const real *values, const real *shift_k, const real *shift_r, const real *codes, int last, u32 threshold,           \
         real factor, const u64 *key, const u64 *ids
 #define GIVEN                                                                                                               \
-    Attend a = {q, k, v, bias, reach, q_offsets, k_offsets, heads, key_heads, e, ev, scale, softcap, causal, places, list, listed, \
+    Attend a = {q, k, v, q_offsets, k_offsets, heads, key_heads, e, ev, scale, softcap, causal, places, list, listed, \
                 values, shift_k, shift_r, codes, last, threshold, factor, key, ids};
 
 // What the kernels of the gradients are given besides.
@@ -101,21 +100,17 @@ struct Plain {
     // The number under which query i looks at the key at a distance.
     __device__ whole number(const Attend &a, whole distance) const { return 0; }
     __device__ real added(const Attend &a, const Head &h, whole i, whole j, whole n) const {
-        if (a.causal && j > place_of(a, h, i)) return minus_infinity();
-        if (!a.bias) return (real)0;
-        whole distance = j - i, farthest = a.reach - 1;
-        return a.bias[farthest + (distance > farthest ? farthest : distance < -farthest ? -farthest : distance)];
+        return a.causal && j > place_of(a, h, i) ? minus_infinity() : (real)0;
     }
     __device__ Span keys_of(const Attend &a, const Head &h, whole first, whole last) const {
         return span(0, a.causal && !a.places && last + 1 < h.keys ? last + 1 : h.keys);
     }
     __device__ Span queries_of(const Attend &a, const Head &h, whole first, whole last) const { return queries(a, h, first); }
     __device__ real at(const Attend &a, const Head &h, int i, int j) const {
-        if (a.causal && j > (a.places ? (int)a.places[h.q_start + i] : i)) return minus_infinity();
-        return a.bias ? added(a, h, i, j, 0) : (real)0;
+        return a.causal && j > (a.places ? (int)a.places[h.q_start + i] : i) ? minus_infinity() : (real)0;
     }
     __device__ bool open(const Attend &a, const Head &h, int i, int j, int queries, int keys) const {
-        return !a.bias && !(a.causal && (a.places || j + keys - 1 > i));
+        return !(a.causal && (a.places || j + keys - 1 > i));
     }
 };
 

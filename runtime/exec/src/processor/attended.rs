@@ -72,7 +72,7 @@ impl<T: Element> Executor<T> {
             let scaled = scored.and_then(|scored| scored.queries(c, q));
             let q = scaled.as_ref().map_or(q, Buffer::as_slice);
             let scores = Scores { bias: *bias, relative: codes.as_ref().map(|codes| codes.relative(m)) };
-            let Attention { heads, key_heads, head_width: width, .. } = *spec;
+            let Attention { heads, key_heads, value_width: width, .. } = *spec;
             found.extend(rows.clone().map(|row| vec![0.0; heads * queries.len(row) * keys.len(row)]));
             let mut values = vec![T::ZERO; keys.total() * key_heads * width];
             let mut out = vec![T::ZERO; queries.total() * heads * width];

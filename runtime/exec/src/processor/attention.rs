@@ -460,7 +460,8 @@ impl<T: Element> Executor<T> {
     pub(super) fn attention_grad(&mut self, c: &NodeContext<'_>) -> Result<(), ExecutionFault> {
         let history = self.history(c, 4);
         let [mut dq, mut dk, mut dv] = [0, 1, 2].map(|n| match &history {
-            Some(own) if n > 0 => self.arena.take(own.keys.len()),
+            Some(own) if n == 1 => self.arena.take(own.keys.len()),
+            Some(own) if n == 2 => self.arena.take(own.values.len()),
             _ => self.fresh(c, n),
         });
         let exprs = self.exprs.clone();
@@ -604,7 +605,9 @@ impl<T: Element> Executor<T> {
         let bias = self.exprs.get(&c.step.node).and_then(|rule| rule.as_ref().ok()?.bias.as_ref());
         let rescored = bias.is_some_and(|bias| bias.is_score);
         let (scale, key_heads) = (c.node.attrs.scale(head_width), c.get(attribute::KEY_HEADS));
-        let with = |mask| Attention { heads, key_heads, head_width, scale, softcap, rescored, mask, dropout };
+        let value_width = c.last(2) / key_heads;
+        let with =
+            |mask| Attention { heads, key_heads, head_width, value_width, scale, softcap, rescored, mask, dropout };
         let is_step = |v: &&Value| c.ty(**v).elem() == Some(Elem::Index);
         let step = c.node.operands.get(fixed).filter(is_step).map_or(0, |v| i64::from(self.memory.index(*v)[0]));
         let named = if c.get(attribute::MASK) == Mask::Causal { MaskKind::Causal } else { MaskKind::All };
@@ -635,7 +638,7 @@ impl<T: Element> Executor<T> {
             Some(_) => [&[0][..]; 2],
             None => [axes[0].offsets.as_slice(), axes[1].offsets.as_slice()],
         };
-        let slots = history::sizes(history::slots(c), step as usize, 0).map_or(1, |(_, steps, _)| steps);
+        let slots = history::sizes(history::slots(c), step as usize).map_or(1, |(_, steps)| steps);
         let places = match rule.places {
             PairPlaces::Own => PlacesInRows::Own,
             PairPlaces::Chosen => PlacesInRows::chosen([&axes[0], &axes[1]]),

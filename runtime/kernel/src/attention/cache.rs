@@ -18,7 +18,8 @@ use crate::{Real, Write};
 pub struct KeyValueCache<T> {
     /// Heads of keys and values.
     heads: usize,
-    head_width: usize,
+    /// Channels of a head of keys, and of values.
+    widths: [usize; 2],
     /// Whether keys lie one after the other, as [`sparse`](super::sparse) reads them; else each head's are turned.
     by_key: bool,
     /// Keys of a position: one, or one for each of several steps, side by side.
@@ -28,7 +29,7 @@ pub struct KeyValueCache<T> {
     capacity: usize,
     /// `[positions, heads e]`, or `[heads, e, capacity]`.
     keys: Vec<T>,
-    /// `[positions, heads e]`, or `[heads, capacity, e]` with `e` filled up to whole vectors.
+    /// `[positions, heads f]`, or `[heads, capacity, f]` with `f` filled up to whole vectors.
     values: Vec<T>,
 }
 
@@ -62,14 +63,14 @@ impl<T: Real> TurnedCodes<T> {
 }
 
 impl<T: Real> KeyValueCache<T> {
-    /// No positions yet; `heads` are those of keys and values.
-    pub fn new(heads: usize, head_width: usize, by_key: bool) -> Self {
-        Self { heads, head_width, by_key, steps: 1, length: 0, capacity: 0, keys: vec![], values: vec![] }
+    /// No positions yet; `heads` are those of keys and values, with so many channels of each.
+    pub fn new(heads: usize, widths: [usize; 2], by_key: bool) -> Self {
+        Self { heads, widths, by_key, steps: 1, length: 0, capacity: 0, keys: vec![], values: vec![] }
     }
 
     /// No positions yet, each of which will have the keys of so many steps.
-    pub fn of_steps(heads: usize, head_width: usize, steps: usize) -> Self {
-        Self { steps, ..Self::new(heads, head_width, false) }
+    pub fn of_steps(heads: usize, widths: [usize; 2], steps: usize) -> Self {
+        Self { steps, ..Self::new(heads, widths, false) }
     }
 
     /// Number of positions.
@@ -92,13 +93,14 @@ impl<T: Real> KeyValueCache<T> {
         self.capacity
     }
 
+    /// Channels of a head of values, in whole vectors.
     fn padded(&self) -> usize {
-        self.head_width.next_multiple_of(LANES)
+        self.widths[1].next_multiple_of(LANES)
     }
 
     /// The keys of a head, turned, `[e, capacity]`.
     fn keys(&self, head: usize) -> &[T] {
-        let size = self.head_width * self.capacity;
+        let size = self.widths[0] * self.capacity;
         &self.keys[head * size..(head + 1) * size]
     }
 
@@ -108,9 +110,9 @@ impl<T: Real> KeyValueCache<T> {
         &self.values[head * size..(head + 1) * size]
     }
 
-    /// Adds positions: `k, v[positions, key_heads e]`.
+    /// Adds positions: `k[positions, key_heads e]`, `v[positions, key_heads f]`.
     pub fn push(&mut self, k: &[T], v: &[T]) {
-        let stride = self.heads * self.head_width;
+        let [stride, value_stride] = self.widths.map(|width| self.heads * width);
         let count = k.len() / stride;
         self.reserve(self.length + count);
         if self.by_key {
@@ -119,14 +121,14 @@ impl<T: Real> KeyValueCache<T> {
             self.length += count;
             return;
         }
-        let (e, padded) = (self.head_width, self.padded());
-        for (k, v) in k.chunks_exact(stride).zip(v.chunks_exact(stride)) {
+        let (width, padded) = (self.widths[1], self.padded());
+        for (k, v) in k.chunks_exact(stride).zip(v.chunks_exact(value_stride)) {
             for (channel, &number) in k.iter().enumerate() {
                 self.keys[channel * self.capacity + self.length] = number;
             }
-            for (head, v) in v.chunks_exact(e).enumerate() {
+            for (head, v) in v.chunks_exact(width).enumerate() {
                 let at = (head * self.capacity + self.length) * padded;
-                self.values[at..at + e].copy_from_slice(v);
+                self.values[at..at + width].copy_from_slice(v);
             }
             self.length += 1;
         }
@@ -139,7 +141,7 @@ impl<T: Real> KeyValueCache<T> {
         }
         let room = positions.max(2 * self.capacity).max(4 * LANES).next_multiple_of(LANES);
         if !self.by_key {
-            let (stride, padded) = (self.heads * self.head_width, self.padded());
+            let (stride, padded) = (self.heads * self.widths[0], self.padded());
             self.keys = spaced(&self.keys, self.capacity, room, stride);
             self.values = spaced(&self.values, self.capacity * padded, room * padded, self.heads);
         }
@@ -168,8 +170,8 @@ pub fn attend<T: Real>(
 ) {
     let (queries, keys) = ([0, cache.len()], [0, cache.length]);
     let shape = AttentionSizes::of(spec, &queries, &keys);
-    let new = q.len() / shape.stride;
-    let work = new * cache.length * spec.heads * (shape.padded / 2 + 4);
+    let new = q.len() / shape.keys.query_stride;
+    let work = new * cache.length * spec.heads * (shape.padded() / 2 + 4);
     let out = DisjointSlice::new(out);
     each(spec.heads, work, |head| {
         let place = RowHead { row: 0, head };
@@ -196,7 +198,7 @@ pub(super) struct CachedQueries<'s, T> {
 impl<'s, T: Real> CachedQueries<'s, T> {
     /// How many numbers it needs for blocks of so many queries.
     pub(super) fn size(shape: &AttentionSizes<'_>, cache: &KeyValueCache<T>, rows: usize, codes: bool) -> usize {
-        2 * rows * shape.padded + if codes { cache.length.next_multiple_of(LANES) } else { 0 }
+        2 * rows * shape.keys.padded + if codes { cache.length.next_multiple_of(LANES) } else { 0 }
     }
 
     pub(super) fn new(
@@ -207,7 +209,8 @@ impl<'s, T: Real> CachedQueries<'s, T> {
         rest: &mut &'s mut [T],
     ) -> Self {
         let width = if codes { cache.length.next_multiple_of(LANES) } else { 0 };
-        let [queries, shifted, products] = [rows * shape.padded, rows * shape.padded, width].map(|len| cut(rest, len));
+        let queries = rows * shape.keys.padded;
+        let [queries, shifted, products] = [queries, queries, width].map(|len| cut(rest, len));
         Self { queries, shifted, products }
     }
 
@@ -222,9 +225,10 @@ impl<'s, T: Real> CachedQueries<'s, T> {
         q: &[T],
         scores: &mut [T],
     ) {
-        let (e, padded, head) = (cache.head_width, shape.padded, block.head());
+        let (e, padded, head) = (shape.keys.width, shape.keys.padded, block.head());
         let QueryBlock { count, columns, from, .. } = block;
-        shape.gather(&q[first * shape.stride..], (head * e, shape.stride), &mut self.queries[..count * padded]);
+        let places = shape.query_places(RowHead { row: 0, head }).from(first);
+        places.gather(q, &mut self.queries[..count * padded]);
         if let Some(relative) = &add.relative {
             self.shifted.copy_from_slice(self.queries);
             for (rows, n) in [(&mut *self.queries, 0), (&mut *self.shifted, 1)] {
@@ -259,8 +263,8 @@ unsafe fn blocks<T: Real>(
     q: &[T],
     out: &DisjointSlice<'_, T>,
 ) {
-    let (e, padded, head) = (cache.head_width, shape.padded, place.head);
-    let ((total, keys), new) = (cache.extent(), q.len() / shape.stride);
+    let padded = shape.values.padded;
+    let ((total, keys), new) = (cache.extent(), q.len() / shape.keys.query_stride);
     let width = keys.next_multiple_of(LANES);
     let rows = (SCORES / width / 8 * 8).clamp(8, ROWS).min(new);
     let (scale, cap) = (T::from_f64(shape.scale), Cap::of(shape.spec));
@@ -284,11 +288,8 @@ unsafe fn blocks<T: Real>(
                 let (along, panel) =
                     (LeftOperand::new(scores, columns, 1), RightOperand::new(&values[from * padded..], padded));
                 product(sums, padded, along, panel, count, block.keys(), padded, Write::Replace);
-                for (n, sums) in sums.chunks_exact(padded).take(count).enumerate() {
-                    let at = (first + n) * shape.stride + head * e;
-                    // SAFETY: the caller's promise.
-                    unsafe { out.part(at..at + e) }.copy_from_slice(&sums[..e]);
-                }
+                // SAFETY: the caller's promise.
+                unsafe { shape.output_places(place).from(first).scatter(&sums[..count * padded], out) };
             }
         },
     );

@@ -9,8 +9,8 @@ use std::ops::Range;
 
 use super::relative::{RelativeSizes, Turned};
 use super::{
-    AttentionSizes, Cap, KeyRule, LANES, LeftOperand, MaskKind, MaskRow, RightOperand, RowHead, ScoreBias, Scores,
-    product,
+    AttentionSizes, Cap, HeadPlaces, KeyRule, LANES, LeftOperand, MaskKind, MaskRow, RightOperand, RowHead, ScoreBias,
+    Scores, product,
 };
 use crate::dropout::Keep;
 use crate::parallel::{DisjointSlice, add_to, fold_lanes, lane_dot, lane_total, vectorised};
@@ -62,25 +62,30 @@ impl AttentionSizes<'_> {
         f: impl FnOnce(&mut HeadScratch<'_, T>, usize),
     ) {
         let width = nk.next_multiple_of(LANES);
-        let (queries, keys, turned) = (nq * self.padded, nk * self.padded, self.spec.head_width * width);
+        let ([queries, outputs], [keys, values], [turned, turned_values]) = (
+            [self.keys, self.values].map(|channels| nq * channels.padded),
+            [self.keys, self.values].map(|channels| nk * channels.padded),
+            [self.keys, self.values].map(|channels| channels.width * width),
+        );
         let (rows, widest) = self.block_sizes(place, (nq, nk));
         let scores = rows * widest;
         let factors = if self.spec.dropout.is_some() { scores } else { 0 };
         let capped = if self.spec.softcap.is_some() || self.spec.rescored { scores } else { 0 };
-        let more = if backward { [turned, scores, queries, keys, keys, capped] } else { [0; 6] };
-        let others = if apart { [scores, scores, keys, keys] } else { [0; 4] };
+        let more = if backward { [turned_values, scores, outputs, keys, values, capped] } else { [0; 6] };
+        let others = if apart { [scores, scores, keys, values] } else { [0; 4] };
+        let result = if backward { queries } else { outputs };
         let sizes = relative.then(|| RelativeSizes::new(self, (nq, nk), (rows, widest), backward));
         let also: usize = sizes.iter().flat_map(|sizes| sizes.parts).sum();
         let also = also + others.iter().sum::<usize>();
-        let total = turned + scores + factors + 2 * queries + 2 * keys + more.iter().sum::<usize>() + also;
+        let total = turned + scores + factors + queries + result + keys + values + more.iter().sum::<usize>() + also;
         T::with_scratch(total, |mut rest| {
             let rest = &mut rest;
             let mut scratch = HeadScratch {
                 keys: cut(rest, turned),
                 scores: cut(rest, scores),
                 factors: cut(rest, factors),
-                operands: [queries, keys, keys].map(|len| cut(rest, len)),
-                result: cut(rest, queries),
+                operands: [queries, keys, values].map(|len| cut(rest, len)),
+                result: cut(rest, result),
                 backward: more.map(|len| cut(rest, len)),
                 apart: others.map(|len| cut(rest, len)),
                 turned: sizes.map(|sizes| sizes.turned(sizes.parts.map(|len| cut(rest, len)))),
@@ -115,65 +120,6 @@ impl AttentionSizes<'_> {
     /// A query of a mask, for all keys.
     fn mask_row(&self, place: RowHead, query: usize, queries: usize) -> MaskRow {
         MaskRow { row: place.row, head: place.head, query, queries, first: 0 }
-    }
-
-    /// Copies the head of positions together that lie `stride` apart from `start` on, each filled up to whole vectors.
-    ///
-    /// Heads lie a power of two apart: read in place, their lines would fall into few sets of the cache.
-    pub(super) fn gather<T: Real>(&self, x: &[T], (start, stride): (usize, usize), copy: &mut [T]) {
-        let width = self.spec.head_width;
-        for (row, copy) in copy.chunks_exact_mut(self.padded).enumerate() {
-            let at = start + row * stride;
-            soon(x, at + width);
-            copy_few(&x[at..at + width], &mut copy[..width]);
-            copy[width..].fill(T::ZERO);
-        }
-    }
-
-    /// The inverse of `gather`.
-    ///
-    /// # Safety
-    /// The task owns these parts of `out`.
-    pub(super) unsafe fn scatter<T: Real>(&self, copy: &[T], out: &DisjointSlice<T>, (start, stride): (usize, usize)) {
-        let width = self.spec.head_width;
-        for (row, values) in copy.chunks_exact(self.padded).enumerate() {
-            let at = start + row * stride;
-            // SAFETY: the caller's promise.
-            copy_few(&values[..width], unsafe { out.part(at..at + width) });
-        }
-    }
-
-    /// As `scatter`, added to what is there.
-    ///
-    /// # Safety
-    /// The task owns these parts of `out`.
-    unsafe fn scatter_add<T: Real>(&self, copy: &[T], out: &DisjointSlice<T>, (start, stride): (usize, usize)) {
-        let width = self.spec.head_width;
-        for (row, values) in copy.chunks_exact(self.padded).enumerate() {
-            let at = start + row * stride;
-            // SAFETY: the caller's promise.
-            add_to(unsafe { out.part(at..at + width) }, &values[..width]);
-        }
-    }
-
-    /// Where the queries of a head begin, and how far apart they lie.
-    pub(super) fn query_places(&self, place: RowHead) -> (usize, usize) {
-        (self.query_start(place), self.stride)
-    }
-
-    /// Where the keys of a head begin, and how far apart they lie.
-    pub(super) fn key_places(&self, place: RowHead) -> (usize, usize) {
-        (self.key_start(place), self.key_stride)
-    }
-
-    /// `out[e, padded rows]` = the gathered `x`, transposed, the fill zero.
-    pub(super) fn transpose<T: Real>(&self, x: &[T], padded_rows: usize, out: &mut [T]) {
-        out.fill(T::ZERO);
-        for (row, x) in x.chunks_exact(self.padded).enumerate() {
-            for (c, &value) in x[..self.spec.head_width].iter().enumerate() {
-                out[c * padded_rows + row] = value;
-            }
-        }
     }
 
     /// Sets the scores that no query of the block may use to minus infinity, the fill behind the last key included.
@@ -416,6 +362,53 @@ fn flagged<T: Real>(rule: &(dyn Fn(MaskRow, &mut [bool]) + Sync), at: MaskRow, s
     FLAGS.set(allowed);
 }
 
+impl HeadPlaces {
+    /// Copies the head of positions together, each filled up to whole vectors.
+    ///
+    /// Heads lie a power of two apart: read in place, their lines would fall into few sets of the cache.
+    pub(super) fn gather<T: Real>(&self, x: &[T], copy: &mut [T]) {
+        let width = self.channels.width;
+        for (position, copy) in copy.chunks_exact_mut(self.channels.padded).enumerate() {
+            let at = self.at(position);
+            soon(x, at.end);
+            copy_few(&x[at], &mut copy[..width]);
+            copy[width..].fill(T::ZERO);
+        }
+    }
+
+    /// The inverse of `gather`.
+    ///
+    /// # Safety
+    /// The task owns these parts of `out`.
+    pub(super) unsafe fn scatter<T: Real>(&self, copy: &[T], out: &DisjointSlice<T>) {
+        for (position, values) in copy.chunks_exact(self.channels.padded).enumerate() {
+            // SAFETY: the caller's promise.
+            copy_few(&values[..self.channels.width], unsafe { out.part(self.at(position)) });
+        }
+    }
+
+    /// As `scatter`, added to what is there.
+    ///
+    /// # Safety
+    /// The task owns these parts of `out`.
+    unsafe fn scatter_add<T: Real>(&self, copy: &[T], out: &DisjointSlice<T>) {
+        for (position, values) in copy.chunks_exact(self.channels.padded).enumerate() {
+            // SAFETY: the caller's promise.
+            add_to(unsafe { out.part(self.at(position)) }, &values[..self.channels.width]);
+        }
+    }
+
+    /// `out[e, padded rows]` = the gathered `x`, transposed, the fill zero.
+    pub(super) fn transpose<T: Real>(&self, x: &[T], padded_rows: usize, out: &mut [T]) {
+        out.fill(T::ZERO);
+        for (row, x) in x.chunks_exact(self.channels.padded).enumerate() {
+            for (c, &value) in x[..self.channels.width].iter().enumerate() {
+                out[c * padded_rows + row] = value;
+            }
+        }
+    }
+}
+
 /// A block of queries of one row and head.
 #[derive(Clone, Copy)]
 pub(super) struct QueryBlock {
@@ -592,17 +585,18 @@ pub(super) unsafe fn forward<T: Real>(
     [q, k, v]: [&[T]; 3],
     out: &DisjointSlice<'_, T>,
 ) {
-    let (of_queries, of_keys) = (shape.query_places(place), shape.key_places(place));
-    let (e, padded) = (shape.spec.head_width, shape.padded);
+    let (of_queries, of_keys, of_values) =
+        (shape.query_places(place), shape.key_places(place), shape.value_places(place));
+    let (e, padded, padded_values) = (shape.keys.width, shape.keys.padded, shape.values.padded);
     let width = nk.next_multiple_of(LANES);
     let (scale, cap) = (T::from_f64(shape.scale), Cap::of(shape.spec));
     shape.with_scratch(place, (nq, nk), (add.relative.is_some(), false, false), |scratch, rows| {
         let HeadScratch { keys, scores, factors, operands: [q_copy, k_copy, v_copy], result: sums, turned, .. } =
             scratch;
-        shape.gather(q, of_queries, q_copy);
-        shape.gather(k, of_keys, k_copy);
-        shape.gather(v, of_keys, v_copy);
-        shape.transpose(k_copy, width, keys);
+        of_queries.gather(q, q_copy);
+        of_keys.gather(k, k_copy);
+        of_values.gather(v, v_copy);
+        of_keys.transpose(k_copy, width, keys);
         let mut relative = add.relative.as_ref().zip(turned.as_mut());
         if let Some((r, turned)) = &mut relative {
             turned.start(shape, r, place, q_copy);
@@ -627,12 +621,12 @@ pub(super) unsafe fn forward<T: Real>(
                 }
                 softmax(scores, stride, scale, shape.draw(visits, factors));
                 for visit in visits {
-                    visit.sums(&mut sums[first * padded..], scores, v_copy, padded);
+                    visit.sums(&mut sums[first * padded_values..], scores, v_copy, padded_values);
                 }
             });
         }
         // SAFETY: the caller's promise.
-        unsafe { shape.scatter(sums, out, of_queries) };
+        unsafe { shape.output_places(place).scatter(sums, out) };
     });
 }
 
@@ -653,8 +647,10 @@ pub(super) unsafe fn backward<T: Real>(
     apart: Option<&(&KeyRule<'_>, [DisjointSlice<'_, T>; 2])>,
     slopes: &mut [T],
 ) {
-    let (of_queries, of_keys) = (shape.query_places(place), shape.key_places(place));
-    let (e, padded) = (shape.spec.head_width, shape.padded);
+    let (of_queries, of_outputs) = (shape.query_places(place), shape.output_places(place));
+    let (of_keys, of_values) = (shape.key_places(place), shape.value_places(place));
+    let ([e, value_width], [padded, padded_values]) =
+        ([shape.keys.width, shape.values.width], [shape.keys.padded, shape.values.padded]);
     let width = nk.next_multiple_of(LANES);
     let (scale, cap) = (T::from_f64(shape.scale), Cap::of(shape.spec));
     let (slopes, more_slopes) = slopes.split_at_mut(add.bias.gradients());
@@ -665,12 +661,12 @@ pub(super) unsafe fn backward<T: Real>(
         let [other_scores, other_d, other_dk, other_dv] = others;
         other_dk.fill(T::ZERO);
         other_dv.fill(T::ZERO);
-        let places = [of_queries, of_keys, of_keys, of_queries];
+        let places = [of_queries, of_keys, of_values, of_outputs];
         for ((x, places), copy) in inputs.into_iter().zip(places).zip([&mut *q, &mut *k, &mut *v, &mut *dout]) {
-            shape.gather(x, places, copy);
+            places.gather(x, copy);
         }
-        shape.transpose(k, width, keys);
-        shape.transpose(v, width, values);
+        of_keys.transpose(k, width, keys);
+        of_values.transpose(v, width, values);
         dk.fill(T::ZERO);
         dv.fill(T::ZERO);
         let mut relative = add.relative.as_ref().zip(turned.as_mut());
@@ -680,15 +676,16 @@ pub(super) unsafe fn backward<T: Real>(
         for first in (0..nq).step_by(rows.max(1)) {
             let block = shape.block(place, first, rows, nq, nk);
             shape.with_visits(block, nq, relative.is_some(), |visits| {
-                let (at, stride) = (first * padded, visits[0].stride);
+                let (at, of_block, stride) = (first * padded, first * padded_values, visits[0].stride);
                 let numbers = block.count * stride;
                 let (scores, d_scores) = (&mut scores[..numbers], &mut d_scores[..numbers]);
                 let derivatives = capped.len().min(numbers);
                 let capped = &mut capped[..derivatives];
-                let [queries, upstream] = [&*q, &*dout].map(|x| LeftOperand::new(&x[at..], padded, 1));
+                let queries = LeftOperand::new(&q[at..], padded, 1);
+                let upstream = LeftOperand::new(&dout[of_block..], padded_values, 1);
                 for visit in visits {
                     visit.products(scores, queries, keys, (width, e));
-                    visit.products(d_scores, upstream, values, (width, e));
+                    visit.products(d_scores, upstream, values, (width, value_width));
                 }
                 if let Some((_, turned)) = &mut relative {
                     turned.add(shape, block, scores);
@@ -716,16 +713,17 @@ pub(super) unsafe fn backward<T: Real>(
                 if let Some((r, turned)) = &mut relative {
                     turned.back(shape, r, block, d_scores, &mut dq[at..], more_slopes);
                 }
-                let [queries, upstream] = [&*q, &*dout].map(|x| RightOperand::new(&x[at..], padded));
+                let queries = RightOperand::new(&q[at..], padded);
+                let upstream = RightOperand::new(&dout[of_block..], padded_values);
                 for visit in visits {
                     if let Some((rule, _)) = apart {
                         let [scores, d_scores] = [&mut *scores, &mut *d_scores];
                         let [others, other_d] = [&mut other_scores[..numbers], &mut other_d[..numbers]];
                         shape.part(*visit, nq, *rule, [scores, d_scores], [others, other_d]);
-                        visit.sums_of_keys(other_dv, others, upstream, padded);
+                        visit.sums_of_keys(other_dv, others, upstream, padded_values);
                         visit.sums_of_keys(other_dk, other_d, queries, padded);
                     }
-                    visit.sums_of_keys(dv, scores, upstream, padded);
+                    visit.sums_of_keys(dv, scores, upstream, padded_values);
                     visit.sums_of_keys(dk, d_scores, queries, padded);
                 }
             });
@@ -734,12 +732,13 @@ pub(super) unsafe fn backward<T: Real>(
             turned.finish(shape, r, more_slopes);
         }
         // SAFETY: the caller's promise.
-        unsafe { shape.scatter(dq, &grads[0], of_queries) };
+        unsafe { of_queries.scatter(dq, &grads[0]) };
         let of_others = apart.iter().flat_map(|(_, grads)| grads).zip([other_dk, other_dv]);
-        for (grad, sums) in grads[1..].iter().zip([dk, dv]).chain(of_others) {
+        let all = grads[1..].iter().zip([dk, dv]).chain(of_others);
+        for ((grad, sums), places) in all.zip([of_keys, of_values].into_iter().cycle()) {
             let first = shape.is_first_of_key_head(place);
             // SAFETY: the caller's promise.
-            unsafe { if first { shape.scatter(sums, grad, of_keys) } else { shape.scatter_add(sums, grad, of_keys) } }
+            unsafe { if first { places.scatter(sums, grad) } else { places.scatter_add(sums, grad) } }
         }
     });
 }

@@ -94,9 +94,12 @@ impl RelativeSizes {
         };
         let columns = (nq + ahead + 3 * LANES).next_multiple_of(LANES);
         let width = (rows + widest).next_multiple_of(LANES);
-        let more =
-            if backward { [columns * shape.padded, columns * shape.padded, rows * shape.padded] } else { [0; 3] };
-        let parts = [nq * shape.padded, shape.spec.head_width * columns, rows * width, more[0], more[1], more[2]];
+        let more = if backward {
+            [columns * shape.keys.padded, columns * shape.keys.padded, rows * shape.keys.padded]
+        } else {
+            [0; 3]
+        };
+        let parts = [nq * shape.keys.padded, shape.spec.head_width * columns, rows * width, more[0], more[1], more[2]];
         Self { parts, columns, width }
     }
 
@@ -114,21 +117,21 @@ impl<T: Real> Turned<'_, T> {
         let (spec, e) = (shape.spec, shape.spec.head_width);
         self.queries.copy_from_slice(q);
         for (queries, n) in [(q, 0), (&mut *self.queries, 1)] {
-            for query in queries.chunks_exact_mut(shape.padded) {
+            for query in queries.chunks_exact_mut(shape.keys.padded) {
                 add_to(&mut query[..e], r.shift(n, place.head, spec));
             }
         }
         self.across.fill(T::ZERO);
         self.codes.fill(T::ZERO);
         self.slopes.fill(T::ZERO);
-        let largest = self.queries.len() / shape.padded;
+        let largest = self.queries.len() / shape.keys.padded;
         for column in 0..self.columns {
             let Some(at) = self.code(r, largest, column) else { continue };
-            let code = &r.codes[at * shape.stride + place.head * e..][..e];
+            let code = &r.codes[at * shape.keys.query_stride + place.head * e..][..e];
             for (c, &x) in code.iter().enumerate() {
                 self.across[c * self.columns + column] = x;
             }
-            if let Some(own) = self.codes.get_mut(column * shape.padded..column * shape.padded + e) {
+            if let Some(own) = self.codes.get_mut(column * shape.keys.padded..column * shape.keys.padded + e) {
                 own.copy_from_slice(code);
             }
         }
@@ -142,7 +145,7 @@ impl<T: Real> Turned<'_, T> {
 
     /// The first column of a block, and how many it has.
     fn part(&self, shape: &AttentionSizes<'_>, block: QueryBlock) -> (usize, usize) {
-        let queries = self.queries.len() / shape.padded;
+        let queries = self.queries.len() / shape.keys.padded;
         let first = queries - block.first - block.count + block.from;
         (first, (block.count + block.columns).next_multiple_of(LANES))
     }
@@ -153,7 +156,7 @@ impl<T: Real> Turned<'_, T> {
             return;
         }
         let ((first, columns), e) = (self.part(shape, block), shape.spec.head_width);
-        let queries = LeftOperand::new(&self.queries[block.first * shape.padded..], shape.padded, 1);
+        let queries = LeftOperand::new(&self.queries[block.first * shape.keys.padded..], shape.keys.padded, 1);
         let codes = RightOperand::new(&self.across[first..], self.columns);
         product(self.products, self.width, queries, codes, block.count, e, columns, Write::Replace);
         for (i, scores) in scores.chunks_exact_mut(block.columns).enumerate() {
@@ -176,7 +179,7 @@ impl<T: Real> Turned<'_, T> {
         if block.columns == 0 {
             return;
         }
-        let ((first, columns), padded, e) = (self.part(shape, block), shape.padded, shape.spec.head_width);
+        let ((first, columns), padded, e) = (self.part(shape, block), shape.keys.padded, shape.spec.head_width);
         let d = &mut self.products[..block.count * self.width];
         d.fill(T::ZERO);
         for (i, scores) in d_scores.chunks_exact(block.columns).enumerate() {
@@ -204,8 +207,8 @@ impl<T: Real> Turned<'_, T> {
 
     /// Puts the gradients of the codes into `slopes`.
     pub(super) fn finish(&self, shape: &AttentionSizes<'_>, r: &Relative<'_, T>, slopes: &mut [T]) {
-        let (e, queries) = (shape.spec.head_width, self.queries.len() / shape.padded);
-        for (column, own) in self.slopes.chunks_exact(shape.padded).enumerate() {
+        let (e, queries) = (shape.spec.head_width, self.queries.len() / shape.keys.padded);
+        for (column, own) in self.slopes.chunks_exact(shape.keys.padded).enumerate() {
             if let Some(at) = self.code(r, queries, column) {
                 add_to(&mut slopes[at * e..(at + 1) * e], &own[..e]);
             }

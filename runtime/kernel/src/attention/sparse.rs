@@ -2,7 +2,9 @@
 //!
 //! Source: Vaswani et al. 2017, Section 3.2, arXiv:1706.03762; masks by distance: Chi et al. 2023 (RegularGPT), arXiv:2305.03796.
 
-use super::{AttentionSizes, Cap, Offsets, Relative, RowHead, Scores};
+use std::ops::Range;
+
+use super::{AttentionSizes, Cap, HeadPlaces, Offsets, Relative, RowHead, Scores};
 use crate::Real;
 use crate::dropout::Keep;
 use crate::parallel::{DisjointSlice, add_to, vectorised};
@@ -38,7 +40,8 @@ struct Head<'h, 'a, T> {
     place: RowHead,
     distances: &'a [isize],
     keys: usize,
-    starts: (usize, usize),
+    /// Where queries, keys, values and what comes of these lie.
+    places: [HeadPlaces; 4],
     /// The query that stands first among the queries at hand; those before it have had their turn.
     first: usize,
     scale: T,
@@ -60,7 +63,12 @@ impl<'h, 'a, T: Real> Head<'h, 'a, T> {
             place,
             distances: offsets.within(extent),
             keys: extent.1,
-            starts: (shape.query_start(place), shape.key_start(place)),
+            places: [
+                shape.query_places(place),
+                shape.key_places(place),
+                shape.value_places(place),
+                shape.output_places(place),
+            ],
             first,
             scale: T::from_f64(shape.spec.scale),
             cap: Cap::of(shape.spec),
@@ -75,16 +83,20 @@ impl<'h, 'a, T: Real> Head<'h, 'a, T> {
         &self.distances[from..to.max(from)]
     }
 
-    /// Elements of the head at a query, and at the key at a distance before it.
-    fn query(&self, query: usize) -> std::ops::Range<usize> {
-        let at = self.starts.0 + (query - self.first) * self.shape.stride;
-        at..at + self.shape.spec.head_width
+    /// Elements of the head at a query.
+    fn query(&self, query: usize) -> Range<usize> {
+        self.places[0].at(query - self.first)
     }
 
-    fn key(&self, query: usize, distance: isize) -> std::ops::Range<usize> {
+    /// Those of what comes of the values for a query.
+    fn output(&self, query: usize) -> Range<usize> {
+        self.places[3].at(query - self.first)
+    }
+
+    /// Those of the key at a distance before a query, and of its value.
+    fn key(&self, query: usize, distance: isize) -> [Range<usize>; 2] {
         let key = (query as isize - distance) as usize;
-        let at = self.starts.1 + key * self.shape.key_stride;
-        at..at + self.shape.spec.head_width
+        [self.places[1].at(key), self.places[2].at(key)]
     }
 
     /// Numbers that a query with shifts takes: itself twice.
@@ -106,14 +118,20 @@ impl<'h, 'a, T: Real> Head<'h, 'a, T> {
 
     /// The code of a distance.
     fn code(&self, r: &Relative<'a, T>, distance: isize) -> &'a [T] {
-        r.code(distance, self.shape.stride, self.place.head * self.shape.spec.head_width, self.shape.spec.head_width)
+        r.code(
+            distance,
+            self.shape.keys.query_stride,
+            self.place.head * self.shape.spec.head_width,
+            self.shape.spec.head_width,
+        )
     }
 
     /// Turns the scores of a query into probabilities; all 0 where it sees nothing.
     fn softmax(&self, query: usize, own: &SparseQuery<'_, T>, k: &[T], seen: &mut QueryScores<'_, T>) {
         let mut largest = T::NEG_INFINITY;
         for (n, (score, &distance)) in seen.scores.iter_mut().zip(seen.distances).enumerate() {
-            let mut products = dot(own.keys, &k[self.key(query, distance)]);
+            let [key, _] = self.key(query, distance);
+            let mut products = dot(own.keys, &k[key]);
             if let Some(r) = &self.scores.relative {
                 products += dot(own.codes, self.code(r, distance));
             }
@@ -198,10 +216,11 @@ pub(super) unsafe fn forward<T: Real>(
                 let mut seen = QueryScores { distances, scores, slopes: &mut [], capped: &mut [] };
                 head.softmax(query, &head.met(query, q, shifted), k, &mut seen);
                 // SAFETY: the caller's promise.
-                let y = unsafe { out.part(head.query(query)) };
+                let y = unsafe { out.part(head.output(query)) };
                 y.fill(T::ZERO);
                 for (&p, &distance) in seen.scores.iter().zip(distances) {
-                    add_scaled(y, p * head.factor(query, distance), &v[head.key(query, distance)]);
+                    let [_, value] = head.key(query, distance);
+                    add_scaled(y, p * head.factor(query, distance), &v[value]);
                 }
             }
         });
@@ -227,10 +246,9 @@ pub(super) unsafe fn backward<T: Real>(
     let (slopes, more_slopes) = slopes.split_at_mut(scores.bias.gradients());
     let fresh = if shape.is_first_of_key_head(place) { extent.1 } else { 0 };
     for key in 0..fresh {
-        let at = head.starts.1 + key * shape.key_stride;
-        for grad in [dk, dv] {
+        for (grad, places) in [dk, dv].into_iter().zip(&head.places[1..]) {
             // SAFETY: the caller's promise.
-            unsafe { grad.part(at..at + shape.spec.head_width) }.fill(T::ZERO);
+            unsafe { grad.part(places.at(key)) }.fill(T::ZERO);
         }
     }
     let most = head.distances.len();
@@ -251,10 +269,11 @@ pub(super) unsafe fn backward<T: Real>(
                 };
                 let own = head.met(query, q, shifted);
                 head.softmax(query, &own, k, &mut seen);
-                let dy = &dout[head.query(query)];
+                let dy = &dout[head.output(query)];
                 let mut mean = T::ZERO;
                 for ((d, &p), &distance) in seen.slopes.iter_mut().zip(&*seen.scores).zip(distances) {
-                    *d = dot(dy, &v[head.key(query, distance)]) * head.factor(query, distance);
+                    let [_, value] = head.key(query, distance);
+                    *d = dot(dy, &v[value]) * head.factor(query, distance);
                     mean = p.mul_add(*d, mean);
                 }
                 // SAFETY: the caller's promise.
@@ -266,7 +285,7 @@ pub(super) unsafe fn backward<T: Real>(
                         *sum += slope;
                     }
                     let scale = seen.capped.get(n).copied().unwrap_or(head.scale);
-                    let (slope, at) = (slope * scale, head.key(query, distance));
+                    let (slope, [at, value]) = (slope * scale, head.key(query, distance));
                     add_scaled(dq, slope, &k[at.clone()]);
                     if let Some(r) = &scores.relative {
                         let code = head.code(r, distance);
@@ -277,7 +296,7 @@ pub(super) unsafe fn backward<T: Real>(
                         add_scaled(d_v, slope, code);
                     }
                     // SAFETY: the caller's promise; no other reference to these parts is live.
-                    let (dk, dv) = unsafe { (dk.part(at.clone()), dv.part(at)) };
+                    let (dk, dv) = unsafe { (dk.part(at), dv.part(value)) };
                     add_scaled(dk, slope, own.keys);
                     add_scaled(dv, p * head.factor(query, distance), dy);
                 }

@@ -44,7 +44,7 @@ pub fn attention<T: Real>(
     out: &mut [T],
 ) {
     let shape = AttentionSizes::new(spec, q, k, v, q_offsets, k_offsets);
-    debug_assert_eq!(out.len(), q.len());
+    debug_assert_eq!(out.len() * spec.head_width, q.len() * spec.value_width);
     let out = DisjointSlice::new(out);
     let longest = q_offsets.windows(2).map(|row| row[1] - row[0]).max().unwrap_or(0);
     let pieces = longest.div_ceil(PIECE).max(1);
@@ -74,7 +74,7 @@ pub fn attention_grad<T: Real>(
     let of_matrices = 2 * spec.heads * spec.heads;
     debug_assert_eq!(partial.len(), (q_offsets.len() - 1) * of_heads);
     debug_assert_eq!(matrices.len(), (q_offsets.len() - 1) * of_matrices);
-    debug_assert!(dout.len() == q.len() && dq.len() == q.len() && dk.len() == k.len() && dv.len() == v.len());
+    debug_assert!(dq.len() == q.len() && dk.len() == k.len() && dv.len() == v.len());
     partial.fill(T::ZERO);
     matrices.fill(T::ZERO);
     let (partial, matrices) = (DisjointSlice::new(partial), DisjointSlice::new(matrices));
@@ -102,7 +102,8 @@ pub fn attend<T: Real>(
     let extent = cache.extent();
     let (total, queries, keys) = (extent.0, [0, extent.0], [0, extent.1]);
     let shape = AttentionSizes::of(spec, &queries, &keys);
-    let (heads, e, padded, new) = (spec.heads, spec.head_width, shape.padded, q.len() / shape.stride);
+    let (heads, padded, new) = (spec.heads, shape.values.padded, q.len() / shape.keys.query_stride);
+    let out = DisjointSlice::new(out);
     let (rows, widest) = shape.joint_sizes(0, total - new..total, extent);
     let sizes = MixedHeads::<T>::sizes(&shape, rows * widest);
     let own = rows * padded + CachedQueries::<T>::size(&shape, cache, rows, codes.is_some());
@@ -121,10 +122,9 @@ pub fn attend<T: Real>(
                     (mixed.weights(head, block), cache.values(shape.key_head(RowHead { row: 0, head })));
                 let values = RightOperand::new(&values[block.from * padded..], padded);
                 product(sums, padded, along, values, block.count, block.keys(), padded, Write::Replace);
-                for (n, sums) in sums.chunks_exact(padded).take(block.count).enumerate() {
-                    let at = (first + n) * shape.stride + head * e;
-                    out[at..at + e].copy_from_slice(&sums[..e]);
-                }
+                let places = shape.output_places(RowHead { row: 0, head }).from(first);
+                // SAFETY: one task has all of `out`.
+                unsafe { places.scatter(&sums[..block.count * padded], &out) };
             }
         }
     });
@@ -137,7 +137,7 @@ impl AttentionSizes<'_> {
         let rows = self.q_offsets.len() - 1;
         let pairs: usize =
             self.q_offsets.windows(2).zip(self.k_offsets.windows(2)).map(|(q, k)| (q[1] - q[0]) * (k[1] - k[0])).sum();
-        let work = pairs * self.spec.heads * (products * (self.padded + self.spec.heads) / 4 + 4);
+        let work = pairs * self.spec.heads * (products * (self.padded() + self.spec.heads) / 4 + 4);
         each(rows * pieces, work, |i| {
             let row = i / pieces;
             if let Some(extent) = (RowHead { row, head: 0 }).extent(self) {
@@ -295,14 +295,14 @@ struct RowOperands<'s, T> {
 impl<'s, T: Real> RowOperands<'s, T> {
     /// How many numbers each part needs.
     fn sizes(shape: &AttentionSizes<'_>, (nq, nk): (usize, usize), relative: Option<&RelativeSizes>) -> [usize; 5] {
-        let (spec, padded) = (shape.spec, shape.padded);
-        let turned = spec.head_width * nk.next_multiple_of(LANES);
+        let spec = shape.spec;
+        let turned = shape.keys.width * nk.next_multiple_of(LANES);
         let more: usize = relative.iter().flat_map(|sizes| sizes.parts).sum();
         [
-            spec.heads * nq * padded,
+            spec.heads * nq * shape.keys.padded,
             spec.key_heads * turned,
-            spec.key_heads * nk * padded,
-            nk * padded,
+            spec.key_heads * nk * shape.values.padded,
+            nk * shape.keys.padded,
             spec.heads * more,
         ]
     }
@@ -317,19 +317,20 @@ impl<'s, T: Real> RowOperands<'s, T> {
         sizes: Option<RelativeSizes>,
     ) -> Self {
         let width = nk.next_multiple_of(LANES);
-        let (spec, size) = (shape.spec, nk * shape.padded);
+        let (spec, size) = (shape.spec, nk * shape.values.padded);
         for head in (0..spec.heads).step_by(shape.sharing) {
             let (place, at) = (RowHead { row, head }, head / shape.sharing);
-            shape.gather(k, shape.key_places(place), copy);
-            let turned = spec.head_width * width;
-            shape.transpose(copy, width, &mut keys[at * turned..(at + 1) * turned]);
-            shape.gather(v, shape.key_places(place), &mut values[at * size..(at + 1) * size]);
+            let of_keys = shape.key_places(place);
+            of_keys.gather(k, copy);
+            let turned = shape.keys.width * width;
+            of_keys.transpose(copy, width, &mut keys[at * turned..(at + 1) * turned]);
+            shape.value_places(place).gather(v, &mut values[at * size..(at + 1) * size]);
         }
         let own = Self { queries, keys, values, relative, sizes, width };
         for head in 0..spec.heads {
             let place = RowHead { row, head };
-            let queries = head * nq * shape.padded..(head + 1) * nq * shape.padded;
-            shape.gather(q, shape.query_places(place), &mut own.queries[queries.clone()]);
+            let queries = head * nq * shape.keys.padded..(head + 1) * nq * shape.keys.padded;
+            shape.query_places(place).gather(q, &mut own.queries[queries.clone()]);
             let (Some(r), Some(mut turned)) = (&add.relative, turned(own.sizes.as_ref(), own.relative, head)) else {
                 continue;
             };
@@ -341,7 +342,7 @@ impl<'s, T: Real> RowOperands<'s, T> {
     /// The queries of a head from one on.
     fn query(&self, shape: &AttentionSizes<'_>, head: usize, first: usize) -> &[T] {
         let size = self.queries.len() / shape.spec.heads;
-        &self.queries[head * size + first * shape.padded..(head + 1) * size]
+        &self.queries[head * size + first * shape.keys.padded..(head + 1) * size]
     }
 
     /// The products of a block of queries and all keys that they may see.
@@ -350,7 +351,7 @@ impl<'s, T: Real> RowOperands<'s, T> {
         let size = e * self.width;
         let at = shape.key_head(RowHead { row: 0, head });
         let keys = RightOperand::new(&self.keys[at * size + block.from..(at + 1) * size], self.width);
-        let queries = LeftOperand::new(self.query(shape, head, block.first), shape.padded, 1);
+        let queries = LeftOperand::new(self.query(shape, head, block.first), shape.keys.padded, 1);
         product(products, block.columns, queries, keys, block.count, e, block.columns, Write::Replace);
         if let Some(mut turned) = turned(self.sizes.as_ref(), self.relative, head) {
             turned.add(shape, block, products);
@@ -360,7 +361,7 @@ impl<'s, T: Real> RowOperands<'s, T> {
     /// The values of a head from a key on.
     fn value(&self, shape: &AttentionSizes<'_>, head: usize, first: usize) -> RightOperand<'_, T> {
         let (size, at) = (self.values.len() / shape.spec.key_heads, shape.key_head(RowHead { row: 0, head }));
-        RightOperand::new(&self.values[at * size + first * shape.padded..(at + 1) * size], shape.padded)
+        RightOperand::new(&self.values[at * size + first * shape.values.padded..(at + 1) * size], shape.values.padded)
     }
 }
 
@@ -390,7 +391,7 @@ unsafe fn forward<T: Real>(
     let relative = add.relative.is_some().then(|| RelativeSizes::new(shape, extent, (rows, widest), false));
     let (of_row, of_block) =
         (RowOperands::<T>::sizes(shape, extent, relative.as_ref()), MixedHeads::<T>::sizes(shape, rows * widest));
-    let padded = shape.padded;
+    let padded = shape.values.padded;
     let total = of_row.iter().chain(&of_block).sum::<usize>() + rows * padded;
     T::with_scratch(total, |mut rest| {
         let rest = &mut rest;
@@ -405,9 +406,9 @@ unsafe fn forward<T: Real>(
             for head in 0..shape.spec.heads {
                 let (along, values) = (mixed.weights(head, block), own.value(shape, head, block.from));
                 product(sums, padded, along, values, block.count, block.keys(), padded, Write::Replace);
-                let (start, stride) = shape.query_places(RowHead { row, head });
+                let places = shape.output_places(RowHead { row, head }).from(first);
                 // SAFETY: the caller's promise.
-                unsafe { shape.scatter(&sums[..block.count * padded], out, (start + first * stride, stride)) };
+                unsafe { places.scatter(&sums[..block.count * padded], out) };
             }
         }
     });
@@ -429,16 +430,18 @@ unsafe fn backward<T: Real>(
     grads: &[DisjointSlice<'_, T>; 3],
     [slopes, matrices]: [&mut [T]; 2],
 ) {
-    let (spec, padded, (nq, nk)) = (shape.spec, shape.padded, extent);
-    let (heads, key_heads, e) = (spec.heads, spec.key_heads, spec.head_width);
+    let (spec, (nq, nk)) = (shape.spec, extent);
+    let ([padded, padded_values], value_width) = ([shape.keys.padded, shape.values.padded], shape.values.width);
+    let (heads, key_heads) = (spec.heads, spec.key_heads);
     let (rows, widest) = shape.joint_sizes(row, 0..nq, extent);
     let relative = add.relative.is_some().then(|| RelativeSizes::new(shape, extent, (rows, widest), true));
     let (of_row, of_block) =
         (RowOperands::<T>::sizes(shape, extent, relative.as_ref()), MixedHeads::<T>::sizes(shape, rows * widest));
     let (all, keys) = (heads * rows * widest, key_heads * nk * padded);
-    let turned_values = key_heads * e * nk.next_multiple_of(LANES);
+    let (of_values, outputs) = (key_heads * nk * padded_values, heads * nq * padded_values);
+    let turned_values = key_heads * value_width * nk.next_multiple_of(LANES);
     let capped = if spec.softcap.is_some() { all } else { 0 };
-    let more = [all, all, capped, heads * nq * padded, turned_values, keys, keys, keys, rows * padded];
+    let more = [all, all, capped, outputs, turned_values, keys, keys, of_values, rows * padded];
     let total = of_row.iter().chain(&of_block).chain(&more).sum();
     let (scale, cap) = (T::from_f64(shape.scale), Cap::of(spec));
     let (d_scores, d_probabilities) = matrices.split_at_mut(heads * heads);
@@ -449,15 +452,17 @@ unsafe fn backward<T: Real>(
         let [d_weights, d_mixed, derivatives, upstream, values, own_keys, dk, dv, dq] = more.map(|len| cut(rest, len));
         let mut own = RowOperands::new(shape, add, row, extent, [q, k, v], of_row.map(|len| cut(rest, len)), relative);
         let width = own.width;
-        let (size, turned_size) = (nk * padded, e * width);
+        let (size, value_size, turned_size) = (nk * padded, nk * padded_values, value_width * width);
         for head in 0..heads {
             let place = RowHead { row, head };
-            shape.gather(dout, shape.query_places(place), &mut upstream[head * nq * padded..(head + 1) * nq * padded]);
+            let own_part = head * nq * padded_values..(head + 1) * nq * padded_values;
+            shape.output_places(place).gather(dout, &mut upstream[own_part]);
             if shape.is_first_of_key_head(place) {
                 let at = shape.key_head(place);
-                shape.gather(k, shape.key_places(place), &mut own_keys[at * size..(at + 1) * size]);
+                shape.key_places(place).gather(k, &mut own_keys[at * size..(at + 1) * size]);
                 let values = &mut values[at * turned_size..(at + 1) * turned_size];
-                shape.transpose(&own.values[at * size..(at + 1) * size], width, values);
+                let gathered = &own.values[at * value_size..(at + 1) * value_size];
+                shape.value_places(place).transpose(gathered, width, values);
             }
         }
         dk.fill(T::ZERO);
@@ -474,9 +479,9 @@ unsafe fn backward<T: Real>(
                     cap.apply(scores, &mut derivatives[range.clone()]);
                 }
                 shape.hide(block.of_head(head), nq, &add.bias, scores);
-                let upstream = LeftOperand::new(&upstream[(head * nq + first) * padded..], padded, 1);
+                let upstream = LeftOperand::new(&upstream[(head * nq + first) * padded_values..], padded_values, 1);
                 let values = RightOperand::new(&values[shape.key_head(place) * turned_size + from..], width);
-                product(&mut d_weights[range], columns, upstream, values, count, e, columns, Write::Replace);
+                product(&mut d_weights[range], columns, upstream, values, count, value_width, columns, Write::Replace);
             }
             mixed.probabilities(shape, talking, block, false);
             mix(d_weights, talking.probabilities, heads, len, MixDirection::Back, d_mixed);
@@ -504,10 +509,12 @@ unsafe fn backward<T: Real>(
                 if cap.is_some() {
                     multiply(d, &derivatives[range.clone()]);
                 }
-                let behind = shape.key_head(place) * size + from * padded;
+                let at = shape.key_head(place);
+                let (behind, of_values) = (at * size + from * padded, at * value_size + from * padded_values);
                 let across = LeftOperand::new(&weights[range], 1, columns);
-                let upstream = RightOperand::new(&upstream[(head * nq + first) * padded..], padded);
-                product(&mut dv[behind..], padded, across, upstream, seen, count, padded, Write::Add);
+                let upstream = RightOperand::new(&upstream[(head * nq + first) * padded_values..], padded_values);
+                let dv = &mut dv[of_values..];
+                product(dv, padded_values, across, upstream, seen, count, padded_values, Write::Add);
                 let keys = RightOperand::new(&own_keys[behind..], padded);
                 product(dq, padded, LeftOperand::new(d, columns, 1), keys, count, seen, padded, Write::Replace);
                 let queries = RightOperand::new(own.query(shape, head, first), padded);
@@ -525,9 +532,8 @@ unsafe fn backward<T: Real>(
                 if let Some((r, mut turned)) = add.relative.as_ref().zip(turned) {
                     turned.back(shape, r, block, d, dq, of_relative);
                 }
-                let (start, stride) = shape.query_places(place);
                 // SAFETY: the caller's promise.
-                unsafe { shape.scatter(&dq[..count * padded], &grads[0], (start + first * stride, stride)) };
+                unsafe { shape.query_places(place).from(first).scatter(&dq[..count * padded], &grads[0]) };
             }
         }
         for head in 0..heads {
@@ -537,10 +543,11 @@ unsafe fn backward<T: Real>(
                 turned.finish(shape, r, &mut slopes[add.bias.gradients()..]);
             }
             if shape.is_first_of_key_head(place) {
-                let at = shape.key_head(place) * size;
-                for (grad, sums) in grads[1..].iter().zip([&*dk, &*dv]) {
+                let at = shape.key_head(place);
+                let own = [(&*dk, size, shape.key_places(place)), (&*dv, value_size, shape.value_places(place))];
+                for (grad, (sums, size, places)) in grads[1..].iter().zip(own) {
                     // SAFETY: the caller's promise.
-                    unsafe { shape.scatter(&sums[at..at + size], grad, shape.key_places(place)) };
+                    unsafe { places.scatter(&sums[at * size..(at + 1) * size], grad) };
                 }
             }
         }

@@ -10,9 +10,9 @@ type Sees<'a> = &'a dyn Fn(usize, usize, usize, usize) -> bool;
 
 /// The definition, one query at a time.
 fn reference(spec: &Attention, q: &[f64], k: &[f64], v: &[f64], qo: &[usize], ko: &[usize], sees: Sees) -> Vec<f64> {
-    let e = spec.head_width;
+    let (e, f) = (spec.head_width, spec.value_width);
     let [width, shared] = [spec.heads, spec.key_heads].map(|heads| heads * e);
-    let mut out = vec![0.0; q.len()];
+    let mut out = vec![0.0; q.len() / e * f];
     for row in 0..qo.len() - 1 {
         for head in 0..spec.heads {
             let key_head = head * spec.key_heads / spec.heads;
@@ -35,8 +35,9 @@ fn reference(spec: &Attention, q: &[f64], k: &[f64], v: &[f64], qo: &[usize], ko
                         let threshold = (dropout.p * 65_536.0).round();
                         p = if f64::from(part) >= threshold { p / (1.0 - threshold / 65_536.0) } else { 0.0 };
                     }
-                    for c in 0..e {
-                        out[at(qo[row] + i) + c] += p * v[key_at(ko[row] + j) + c];
+                    for c in 0..f {
+                        let value = v[((ko[row] + j) * spec.key_heads + key_head) * f + c];
+                        out[((qo[row] + i) * spec.heads + head) * f + c] += p * value;
                     }
                 }
             }
@@ -45,28 +46,33 @@ fn reference(spec: &Attention, q: &[f64], k: &[f64], v: &[f64], qo: &[usize], ko
     out
 }
 
+/// Numbers of queries, keys, values and results.
+fn sizes(spec: &Attention, queries: usize, keys: usize) -> [usize; 4] {
+    let [e, f] = [spec.head_width, spec.value_width];
+    let [own, shared] = [queries * spec.heads, keys * spec.key_heads];
+    [own * e, shared * e, shared * f, own * f]
+}
+
 /// Queries and keys of rows with these lengths, forward in both precisions against the definition.
 fn check_forward(spec: &Attention, queries: &[usize], keys: &[usize], sees: Sees) {
     let (qo, ko) = (offsets(queries), offsets(keys));
-    let [width, shared] = [spec.heads, spec.key_heads].map(|heads| heads * spec.head_width);
-    let sizes = [qo[queries.len()] * width, ko[keys.len()] * shared, ko[keys.len()] * shared];
-    let [q, k, v] = [("q", sizes[0]), ("k", sizes[1]), ("v", sizes[2])].map(|(name, len)| numbers(name, len));
+    let [nq, nk, nv, len] = sizes(spec, qo[queries.len()], ko[keys.len()]);
+    let [q, k, v] = [("q", nq), ("k", nk), ("v", nv)].map(|(name, len)| numbers(name, len));
     let expected = reference(spec, &q, &k, &v, &qo, &ko, sees);
-    close(&filled(q.len(), |out| attention(spec, &q, &k, &v, &qo, &ko, out)), &expected, 1e-12);
-    let [q, k, v] = [("q", sizes[0]), ("k", sizes[1]), ("v", sizes[2])].map(|(name, len)| singles(name, len));
-    close32(&filled(q.len(), |out| attention(spec, &q, &k, &v, &qo, &ko, out)), &expected, 1e-5);
+    close(&filled(len, |out| attention(spec, &q, &k, &v, &qo, &ko, out)), &expected, 1e-12);
+    let [q, k, v] = [("q", nq), ("k", nk), ("v", nv)].map(|(name, len)| singles(name, len));
+    close32(&filled(len, |out| attention(spec, &q, &k, &v, &qo, &ko, out)), &expected, 1e-5);
 }
 
 fn check_backward(spec: &Attention, queries: &[usize], keys: &[usize]) {
     let (qo, ko) = (offsets(queries), offsets(keys));
-    let [width, shared] = [spec.heads, spec.key_heads].map(|heads| heads * spec.head_width);
-    let (nq, nk) = (qo[queries.len()] * width, ko[keys.len()] * shared);
+    let [nq, nk, nv, len] = sizes(spec, qo[queries.len()], ko[keys.len()]);
     check_gradients(
-        &[numbers("q", nq), numbers("k", nk), numbers("v", nk)],
-        |x| filled(nq, |out| attention(spec, &x[0], &x[1], &x[2], &qo, &ko, out)),
+        &[numbers("q", nq), numbers("k", nk), numbers("v", nv)],
+        |x| filled(len, |out| attention(spec, &x[0], &x[1], &x[2], &qo, &ko, out)),
         |x, dout| {
             // Old content must not matter.
-            let (mut dq, mut dk, mut dv) = (vec![7.0; nq], vec![7.0; nk], vec![7.0; nk]);
+            let (mut dq, mut dk, mut dv) = (vec![7.0; nq], vec![7.0; nk], vec![7.0; nv]);
             attention_grad(spec, &x[0], &x[1], &x[2], dout, &qo, &ko, &mut dq, &mut dk, &mut dv);
             vec![dq, dk, dv]
         },
@@ -129,10 +135,10 @@ fn shared_keys_and_capped_scores() {
         (MaskKind::Dense(&banded_rule), &banded),
         (MaskKind::Offsets(NEAR), &|_, _, i, j| i == j || i == j + 2),
     ];
-    for (heads, key_heads, e) in [(2, 1, 5), (4, 2, 3), (6, 2, 16), (3, 3, 4)] {
+    for (heads, key_heads, e, value_width) in [(2, 1, 5, 5), (4, 2, 3, 17), (6, 2, 16, 16), (3, 3, 4, 1)] {
         for (scale, softcap) in [(0.9, None), (0.25, Some(0.5)), (1.5, Some(30.0))] {
             for (mask, sees) in masks {
-                let spec = Attention { key_heads, scale, softcap, ..Attention::new(heads, e, mask) };
+                let spec = Attention { key_heads, value_width, scale, softcap, ..Attention::new(heads, e, mask) };
                 for lengths in [[1, 7, 0], [65, 3, 130], [16, 64, 17]] {
                     check_forward(&spec, &lengths, &lengths, sees);
                 }
@@ -142,7 +148,7 @@ fn shared_keys_and_capped_scores() {
                 check_backward(&spec, &[1, 4, 2], &[1, 4, 2]);
             }
             // More queries than keys, and the other way round.
-            let spec = Attention { key_heads, scale, softcap, ..Attention::new(heads, e, MaskKind::All) };
+            let spec = Attention { key_heads, value_width, scale, softcap, ..Attention::new(heads, e, MaskKind::All) };
             check_forward(&spec, &[3, 20], &[70, 2], &|_, _, _, _| true);
             check_backward(&spec, &[1, 4], &[5, 2]);
         }

@@ -22,13 +22,14 @@ fn run_apart(
 ) -> Vec<Vec<f64>> {
     let at = offsets(lengths);
     let [len, shared] = [spec.heads, spec.key_heads].map(|heads| at[lengths.len()] * heads * spec.head_width);
+    let [outputs, values] = [len, shared].map(|len| len / spec.head_width * spec.value_width);
     let [q, k, v, dout] =
-        [("q", len), ("k", shared), ("v", shared), ("dout", len)].map(|(name, len)| numbers(name, len));
-    let [mut out, mut dq, mut dk, mut dv] = [len, len, shared, shared].map(|len| vec![7.0; len]);
+        [("q", len), ("k", shared), ("v", values), ("dout", outputs)].map(|(name, len)| numbers(name, len));
+    let [mut out, mut dq, mut dk, mut dv] = [outputs, len, shared, values].map(|len| vec![7.0; len]);
     attention_with(spec, &scores, [&q, &k, &v], &at, &at, &mut out);
     let width = spec.heads * scores.gradients(spec.head_width);
     let mut partial = vec![7.0; lengths.len() * width];
-    let [mut other_k, mut other_v] = [7.0; 2].map(|x| vec![x; if rule.is_some() { shared } else { 0 }]);
+    let [mut other_k, mut other_v] = [shared, values].map(|len| vec![7.0; if rule.is_some() { len } else { 0 }]);
     let apart = rule.map(|rule| SeparateGradients { rule, grads: [&mut other_k, &mut other_v] });
     attention_grad_with(spec, &scores, [&q, &k, &v, &dout], &at, &at, [&mut dq, &mut dk, &mut dv], apart, &mut partial);
     let mut slopes = vec![0.0; width];
@@ -58,7 +59,9 @@ fn random_distances_give_what_a_dense_mask_gives() {
         let values = numbers("bias", 2 * span);
         let dropout = (case % 2 == 0).then_some(ProbabilityDropout { p: 0.3, row_keys: &keys });
         let (key_heads, softcap) = (if case % 5 < 2 { 1 } else { 2 }, (case % 7 < 3).then_some(0.6));
-        let with = |mask| Attention { key_heads, scale: 0.3, softcap, dropout, ..Attention::new(2, 11, mask) };
+        let value_width = [11, 5, 19][case as usize % 3];
+        let with =
+            |mask| Attention { key_heads, value_width, scale: 0.3, softcap, dropout, ..Attention::new(2, 11, mask) };
         let sees = |at: MaskRow, flags: &mut [bool]| {
             for (key, flag) in (at.first..).zip(flags) {
                 *flag = list.contains(&(at.query as isize - key as isize));

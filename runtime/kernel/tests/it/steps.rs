@@ -79,7 +79,7 @@ fn keys_of_all_steps_in_a_cache() {
     let expected =
         filled(q.len(), |out| by_position(&spec, steps, |spec| attention(spec, &q, &k, &v, &at, &keys, out)));
     for count in [1, 7] {
-        let (mut cache, mut out) = (KeyValueCache::of_steps(heads, e, steps), vec![]);
+        let (mut cache, mut out) = (KeyValueCache::of_steps(heads, [e; 2], steps), vec![]);
         let size = count * steps * width;
         for ((q, k), v) in q.chunks(count * width).zip(k.chunks(size)).zip(v.chunks(size)) {
             cache.push(k, v);

@@ -20,7 +20,7 @@ fn reference(
     sees: Sees,
     row: usize,
 ) -> Vec<f64> {
-    let (heads, e) = (spec.heads, spec.head_width);
+    let (heads, e, own) = (spec.heads, spec.head_width, spec.value_width);
     let width = heads * e;
     let score = |h: usize, i: usize, j: usize| {
         let products = (0..e).map(|c| q[i * width + h * e + c] * k[j * width + h * e + c]).sum::<f64>() * spec.scale;
@@ -35,7 +35,7 @@ fn reference(
         let threshold = (dropout.p * 65_536.0).round();
         if f64::from(part) >= threshold { 1.0 / (1.0 - threshold / 65_536.0) } else { 0.0 }
     };
-    let mut out = vec![0.0; nq * width];
+    let mut out = vec![0.0; nq * heads * own];
     for i in 0..nq {
         let probability = |g: usize, j: usize| {
             let total: f64 = (0..nk).filter(|j| sees(g, i, *j)).map(|j| mixed(g, i, j).exp()).sum();
@@ -43,50 +43,57 @@ fn reference(
         };
         for (f, j) in (0..heads).flat_map(|f| (0..nk).map(move |j| (f, j))) {
             let weight: f64 = (0..heads).map(|g| p[g * heads + f] * probability(g, j)).sum();
-            for c in 0..e {
-                out[i * width + f * e + c] += weight * v[j * width + f * e + c];
+            for c in 0..own {
+                out[(i * heads + f) * own + c] += weight * v[(j * heads + f) * own + c];
             }
         }
     }
     out
 }
 
+fn part(x: &[f64], range: std::ops::Range<usize>) -> &[f64] {
+    &x[range]
+}
+
 fn check(spec: &Attention, lengths: &[usize], sees: Sees) {
     let at = offsets(lengths);
-    let (width, matrix) = (spec.heads * spec.head_width, spec.heads * spec.heads);
-    let sizes = [("q", at[lengths.len()] * width), ("k", at[lengths.len()] * width), ("v", at[lengths.len()] * width)];
+    let [width, value_width] = [spec.head_width, spec.value_width].map(|width| spec.heads * width);
+    let (total, matrix) = (at[lengths.len()], spec.heads * spec.heads);
+    let sizes = [("q", total * width), ("k", total * width), ("v", total * value_width)];
     let [q, k, v] = sizes.map(|(name, len)| numbers(name, len));
     let [l, p] = ["l", "p"].map(|name| numbers(name, matrix));
     let of_row = |row: usize| {
-        let own = at[row] * width..at[row + 1] * width;
-        let (rows, n) = ([&q, &k, &v].map(|x| &x[own.clone()]), lengths[row]);
+        let own = |x, width| part(x, at[row] * width..at[row + 1] * width);
+        let (rows, n) = ([own(&q, width), own(&k, width), own(&v, value_width)], lengths[row]);
         reference(spec, [rows[0], rows[1], rows[2], &l, &p], (n, n), sees, row)
     };
     let expected: Vec<f64> = (0..lengths.len()).flat_map(of_row).collect();
     let mixed = Talking { scores: &l, probabilities: &p };
     let plain = Scores::PLAIN;
-    close(&filled(q.len(), |out| attention(spec, &plain, &mixed, [&q, &k, &v], &at, &at, out)), &expected, 1e-12);
+    let len = total * value_width;
+    close(&filled(len, |out| attention(spec, &plain, &mixed, [&q, &k, &v], &at, &at, out)), &expected, 1e-12);
     let [q, k, v] = sizes.map(|(name, len)| singles(name, len));
     let [l, p] = ["l", "p"].map(|name| singles(name, matrix));
     let mixed = Talking { scores: &l, probabilities: &p };
     let plain = Scores::PLAIN;
-    close32(&filled(q.len(), |out| attention(spec, &plain, &mixed, [&q, &k, &v], &at, &at, out)), &expected, 2e-5);
+    close32(&filled(len, |out| attention(spec, &plain, &mixed, [&q, &k, &v], &at, &at, out)), &expected, 2e-5);
 }
 
 fn check_slopes(spec: &Attention, queries: &[usize], keys: &[usize]) {
     let (qo, ko) = (offsets(queries), offsets(keys));
     let [width, shared] = [spec.heads, spec.key_heads].map(|heads| heads * spec.head_width);
     let (nq, nk, matrix) = (qo[queries.len()] * width, ko[keys.len()] * shared, spec.heads * spec.heads);
+    let [nv, len] = [nk, nq].map(|n| n / spec.head_width * spec.value_width);
     let scores = Scores::PLAIN;
     check_gradients(
-        &[numbers("q", nq), numbers("k", nk), numbers("v", nk), numbers("l", matrix), numbers("p", matrix)],
+        &[numbers("q", nq), numbers("k", nk), numbers("v", nv), numbers("l", matrix), numbers("p", matrix)],
         |x| {
             let mixed = Talking { scores: &x[3], probabilities: &x[4] };
-            filled(nq, |out| attention(spec, &scores, &mixed, [&x[0], &x[1], &x[2]], &qo, &ko, out))
+            filled(len, |out| attention(spec, &scores, &mixed, [&x[0], &x[1], &x[2]], &qo, &ko, out))
         },
         |x, dout| {
             // Old content must not matter.
-            let (mut dq, mut dk, mut dv) = (vec![7.0; nq], vec![7.0; nk], vec![7.0; nk]);
+            let (mut dq, mut dk, mut dv) = (vec![7.0; nq], vec![7.0; nk], vec![7.0; nv]);
             let mut own = vec![7.0; queries.len() * 2 * matrix];
             let mixed = Talking { scores: &x[3], probabilities: &x[4] };
             let (inputs, grads) = ([&x[0], &x[1], &x[2], dout], [dq.as_mut_slice(), &mut dk, &mut dv]);
@@ -121,9 +128,10 @@ fn talking_heads_are_as_defined() {
         (MaskKind::Dense(&uneven_rule), &uneven),
         (MaskKind::Offsets(NEAR), &|_, i, j| i == j || i == j + 2),
     ];
-    for (heads, e, softcap) in [(1, 3, None), (2, 5, Some(0.7)), (3, 16, None), (4, 2, None)] {
+    for (heads, e, value_width, softcap) in [(1, 3, 3, None), (2, 5, 9, Some(0.7)), (3, 16, 16, None), (4, 2, 1, None)]
+    {
         for (mask, sees) in masks {
-            let spec = Attention { scale: 0.6, softcap, ..Attention::new(heads, e, mask) };
+            let spec = Attention { value_width, scale: 0.6, softcap, ..Attention::new(heads, e, mask) };
             check(&spec, &[1, 7, 0], sees);
             check(&spec, &[70, 3, 130], sees);
             let dropout = Some(ProbabilityDropout { p: 0.3, row_keys: &row_keys });
@@ -136,9 +144,10 @@ fn talking_heads_are_as_defined() {
 fn slopes_of_talking_heads() {
     let row_keys = [Key::new(1), Key::new(2), Key::new(3)];
     let dropout = Some(ProbabilityDropout { p: 0.3, row_keys: &row_keys });
-    for (heads, key_heads, e, softcap) in [(2, 2, 3, None), (4, 2, 2, Some(0.7)), (3, 1, 2, None)] {
+    for (heads, key_heads, e, value_width, softcap) in [(2, 2, 3, 3, None), (4, 2, 2, 5, Some(0.7)), (3, 1, 2, 1, None)]
+    {
         for mask in [MaskKind::All, MaskKind::Causal, MaskKind::Dense(&uneven_rule), MaskKind::Offsets(NEAR)] {
-            let spec = Attention { key_heads, softcap, ..Attention::new(heads, e, mask) };
+            let spec = Attention { key_heads, value_width, softcap, ..Attention::new(heads, e, mask) };
             check_slopes(&spec, &[3, 0, 5], &[3, 0, 5]);
             check_slopes(&Attention { dropout, ..spec }, &[1, 4, 2], &[1, 4, 2]);
         }
@@ -171,22 +180,24 @@ fn silent_heads_are_plain_attention() {
 /// Position by position, and several at once.
 #[test]
 fn talking_heads_with_a_cache() {
-    let (heads, key_heads, e, n) = (4, 2, 3, 90);
-    let [q, k, v] = [("q", heads), ("k", key_heads), ("v", key_heads)].map(|(name, h)| numbers(name, n * h * e));
+    let (heads, key_heads, e, value_width, n) = (4, 2, 3, 5, 90);
+    let [q, k, v] = [("q", heads * e), ("k", key_heads * e), ("v", key_heads * value_width)]
+        .map(|(name, width)| numbers(name, n * width));
     let [l, p] = ["l", "p"].map(|name| numbers(name, heads * heads));
     let mixed = Talking { scores: &l, probabilities: &p };
     let bias: Vec<f64> = numbers("bias", heads * n);
     let values = ScoreBias::ByOffset { values: &bias, first: 0, span: n };
     let scores = Scores { bias: values, relative: None };
-    let spec = Attention { key_heads, softcap: Some(2.0), ..Attention::new(heads, e, MaskKind::Causal) };
+    let spec = Attention { key_heads, value_width, softcap: Some(2.0), ..Attention::new(heads, e, MaskKind::Causal) };
     let at = [0, n];
-    let expected = filled(q.len(), |out| attention(&spec, &scores, &mixed, [&q, &k, &v], &at, &at, out));
+    let expected =
+        filled(n * heads * value_width, |out| attention(&spec, &scores, &mixed, [&q, &k, &v], &at, &at, out));
     for step in [1, 7, 33] {
-        let (mut cache, mut out) = (KeyValueCache::new(key_heads, e, false), vec![]);
-        let (wide, narrow) = (step * heads * e, step * key_heads * e);
-        for ((q, k), v) in q.chunks(wide).zip(k.chunks(narrow)).zip(v.chunks(narrow)) {
+        let (mut cache, mut out) = (KeyValueCache::new(key_heads, [e, value_width], false), vec![]);
+        let (queries, keys, values) = (step * heads * e, step * key_heads * e, step * key_heads * value_width);
+        for ((q, k), v) in q.chunks(queries).zip(k.chunks(keys)).zip(v.chunks(values)) {
             cache.push(k, v);
-            out.extend(filled(q.len(), |out| attend(&spec, &scores, &mixed, None, &cache, q, out)));
+            out.extend(filled(q.len() / e * value_width, |out| attend(&spec, &scores, &mixed, None, &cache, q, out)));
         }
         close(&out, &expected, 1e-13);
     }

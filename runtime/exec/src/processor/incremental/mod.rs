@@ -236,17 +236,17 @@ impl<T: Element> Executor<T> {
 
     /// `attention` of new positions, which see those before them.
     fn extend_attention(&mut self, c: &NodeContext<'_>) -> Result<(), ExecutionFault> {
-        let (id, heads, head_width) = (c.step.node, c.get(attribute::HEADS), c.last(0) / c.get(attribute::HEADS));
+        let (id, heads, key_heads) = (c.step.node, c.get(attribute::HEADS), c.get(attribute::KEY_HEADS));
+        let (head_width, widths) = (c.last(0) / heads, [1, 2].map(|n| c.last(n) / key_heads));
         let few = matches!(self.exprs.get(&id), Some(Ok(rule)) if rule.by_distance && rule.few);
         let history = self.history(c, 3);
         let by_key = few && !c.get(attribute::TALKING) && history.is_none();
         let mut own = match self.kept(id) {
             Some(NodeCache::Attention(own)) => own,
             _ => {
-                let key_heads = c.get(attribute::KEY_HEADS);
                 let cache = match &history {
-                    Some(history) => cache::KeyValueCache::of_steps(key_heads, head_width, history.sizes.1),
-                    None => cache::KeyValueCache::new(key_heads, head_width, by_key),
+                    Some(history) => cache::KeyValueCache::of_steps(key_heads, widths, history.sizes.1),
+                    None => cache::KeyValueCache::new(key_heads, widths, by_key),
                 };
                 Box::new(Attended {
                     cache,
