@@ -161,6 +161,20 @@ impl<T: Real> ScoreBias<'_, T> {
         }
     }
 
+    /// Those of `keys` keys from `from` on whose distances before a query have numbers, counted from `from`, and the places of these numbers:
+    /// that of the last key comes first.
+    fn along(&self, query: usize, from: usize, keys: usize) -> (Range<usize>, Range<usize>) {
+        let Self::ByOffset { first, span, .. } = self else { return (0..0, 0..0) };
+        // The place of key 0 of them.
+        let top = query as isize - from as isize - first;
+        let start = (top + 1 - *span as isize).max(0);
+        let end = (top + 1).min(keys as isize);
+        if start >= end {
+            return (0..0, 0..0);
+        }
+        (start as usize..end as usize, (top + 1 - end) as usize..(top + 1 - start) as usize)
+    }
+
     /// The number at a distance; 0 where there is none.
     fn at(&self, head: usize, distance: isize) -> T {
         match self {

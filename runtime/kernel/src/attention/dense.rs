@@ -162,10 +162,14 @@ impl AttentionSizes<'_> {
             let scores = &mut scores[..block.keys()];
             match bias {
                 ScoreBias::None => return,
-                ScoreBias::ByOffset { .. } => {
-                    for (key, score) in (block.from..).zip(scores) {
-                        *score += bias.at(block.place.head, query as isize - key as isize) * inverse;
-                    }
+                ScoreBias::ByOffset { values, span, .. } => {
+                    let (keys, places) = bias.along(query, block.from, scores.len());
+                    let numbers = &values[block.place.head * span..][places];
+                    vectorised!({
+                        for (score, &number) in scores[keys].iter_mut().zip(numbers.iter().rev()) {
+                            *score += number * inverse;
+                        }
+                    });
                 }
                 ScoreBias::Dense { rule, .. } => {
                     rule(MaskRow { first: block.from, ..self.mask_row(block.place, query, nq) }, inverse, scores);
@@ -194,11 +198,12 @@ impl AttentionSizes<'_> {
             match bias {
                 ScoreBias::None | ScoreBias::Rescored { .. } => return,
                 ScoreBias::ByOffset { .. } => {
-                    for (key, &d) in (block.from..).zip(d) {
-                        if let Some(at) = bias.index(query as isize - key as isize) {
-                            slopes[at] += d * inverse;
+                    let (keys, places) = bias.along(query, block.from, d.len());
+                    vectorised!({
+                        for (slope, &d) in slopes[places].iter_mut().rev().zip(&d[keys]) {
+                            *slope += d * inverse;
                         }
-                    }
+                    });
                 }
                 ScoreBias::Dense { grad, .. } => {
                     grad(MaskRow { first: block.from, ..self.mask_row(block.place, query, nq) }, inverse, d, slopes);
