@@ -105,15 +105,18 @@ fn a_killed_grid_goes_on_to_the_same_table_and_redoes_nothing() {
         let table = ablate(&place, &[&args[..], &["--table"]].concat());
         assert!(table.code(0).stdout.contains("seeds"), "the table of what is finished: {}", table.stdout);
     }
-    let finished: Vec<_> =
-        ["tiny/seed1", "tiny.no_gate/seed1"].map(|cell| place.path("apart/killed").join(cell)).into();
+    // Which cells were done when it was killed depends on the machine.
+    let cells =
+        ["tiny", "tiny.no_gate", "tiny-deep"].iter().flat_map(|row| [1, 2].map(|seed| format!("{row}/seed{seed}")));
+    let mut finished: Vec<_> = cells.map(|cell| place.path("apart/killed").join(cell)).collect();
+    finished.retain(|run| run.join("results.json").is_file());
+    assert!(!finished.is_empty(), "no cell was done, though three quarters of the lines were written");
     let times = || -> Vec<_> {
         let time =
             |run: &std::path::PathBuf| fs::metadata(run.join("results.json")).and_then(|file| file.modified()).ok();
         finished.iter().map(time).collect()
     };
     let before = times();
-    assert!(before.iter().all(Option::is_some), "three quarters of the grid were done");
     let resumed = ablate(&place, &args);
     assert_eq!(resumed.code(0).stdout, whole.stdout);
     assert_eq!(times(), before, "finished cells are left alone");
