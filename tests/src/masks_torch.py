@@ -233,7 +233,7 @@ def picked_past(w, x, given):
             for a, i in enumerate(at):
                 seen = [b for b, j in enumerate(at) if mask(i, j)]
                 cut = [stop(i, at[b]) for b in seen]
-                # Gradients go into the maps of keys and values, and not into what these are made of.
+                # Gradients go into the maps of keys and values, and not into their input.
                 keys = torch.stack([(stopped_k if stops else k)[head, b] for b, stops in zip(seen, cut)])
                 values = torch.stack([(stopped_v if stops else v)[head, b] for b, stops in zip(seen, cut)])
                 by = (keys * q[head, a]).sum(-1) / q.shape[-1] ** 0.5

@@ -1,4 +1,5 @@
-//! Where the queries and keys of an attention stand in their rows, if not where they lie: expressions of pairs count in the row.
+//! Positions of the queries and keys of an attention in their rows: masks, biases and scores count there, also if only some positions
+//! are at hand, or if a position has several keys.
 
 use super::attribute::{self, Chunking};
 use super::graph::{Graph, MAIN, Node};
@@ -17,7 +18,8 @@ pub enum PairPlaces {
 }
 
 impl PairPlaces {
-    /// Those of an attention, or of its gradient. A mask of an attention with slots needs none if nothing else asks for places.
+    /// The places of an attention or of its gradient. With slots and only a mask without values they are [`Self::Own`]: there the executors
+    /// ask the mask by position.
     pub fn of(graph: &Graph, node: &Node) -> Self {
         if !matches!(node.op, Op::Attention | Op::AttentionGrad) {
             return Self::Own;

@@ -230,7 +230,7 @@ fn heads(s: &Signature<'_>) -> Result<(), String> {
     s.demand(fits && width(2)?.is_multiple_of(key_heads))
 }
 
-/// Demands of keys and values with slots that the operand behind the `before` ones says how many are filled.
+/// Demands of keys and values with slots that the operand after the first `before` ones is the number of filled slots.
 fn steps(s: &Signature<'_>, before: usize) -> Result<(), String> {
     if s.dims(1).len() < 4 {
         return Ok(());
@@ -264,7 +264,7 @@ pub fn attention(s: &Signature<'_>) -> Result<Vec<Type>, String> {
     Ok(vec![mixed(s)])
 }
 
-/// The type of what queries get of values.
+/// The type of the result: a mixture of values for every query.
 fn mixed(s: &Signature<'_>) -> Type {
     let heads = s.attrs.find(attribute::HEADS).unwrap_or(1);
     let sharing = heads / s.attrs.find(attribute::KEY_HEADS).unwrap_or(heads).max(1);

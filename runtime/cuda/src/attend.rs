@@ -87,9 +87,9 @@ pub(super) struct Ruled {
     pub(super) stops: bool,
     /// Whether an expression makes the scores of products.
     pub(super) rescored: bool,
-    /// Where the pairs stand in their rows.
+    /// How queries and keys get their positions in the row.
     places: PairPlaces,
-    /// What `given` points to.
+    /// The arrays that `given` points to.
     _kept: Vec<DeviceArray>,
 }
 

@@ -80,7 +80,7 @@ fn write(rule: &MaskRule, needs: KernelNeeds) -> Option<MaskKernels> {
     (!kernels.is_empty()).then_some(MaskKernels { name: hash, kernels })
 }
 
-/// What expressions read besides the step.
+/// Inputs of the expressions of a rule, besides the step.
 #[derive(Clone, Copy)]
 struct RuleReads {
     tables: usize,
@@ -94,8 +94,8 @@ impl RuleReads {
         Self { tables, values: rule.channels.len(), places: rule.places }
     }
 
-    /// Tables and values, and what tells places: type and name of each. Of chosen positions the places of queries and of keys, and the
-    /// positions of the row of each query; nothing where these are known.
+    /// Type and name of every table and value, then of the places. For chosen positions these are the places of queries and of keys, and for
+    /// every query the length of its row; a null pointer stands for places that are the numbers themselves, and for a length that nothing reads.
     fn names(self) -> Vec<(&'static str, String)> {
         let numbers = (0..self.tables).map(|n| format!("t{n}")).chain((0..self.values).map(|n| format!("r{n}")));
         let places: &[(&str, &str)] = match self.places {

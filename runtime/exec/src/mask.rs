@@ -41,7 +41,7 @@ pub struct MaskRule {
     pub reads: [Vec<usize>; 2],
     /// Channels of every value that is read; 1 of a number per position.
     pub channels: Vec<usize>,
-    /// Where the pairs stand in their rows.
+    /// How queries and keys get their positions in the row.
     pub places: PairPlaces,
     /// Whether mask and bias see positions only through their distance, the mask sees no heads, and gradients do not go apart.
     pub by_distance: bool,
@@ -119,7 +119,7 @@ fn rule(
     let places = PairPlaces::of(graph, node);
     let lies_there = places == PairPlaces::Own;
     let expr = match expr {
-        // The past of places is none of numbers.
+        // The past is that of positions in the row, not of numbers of queries and keys.
         None if !lies_there && node.get(attribute::MASK) == Mask::Causal => Some(Expr::past()),
         expr => expr,
     };

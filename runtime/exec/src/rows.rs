@@ -83,7 +83,7 @@ impl Axis {
         }
     }
 
-    /// Positions of the part of a row, those that a choice has not left included.
+    /// Positions of the part of a row, including the ones that a choice has left out.
     pub fn part(&self, row: usize) -> usize {
         match &self.chosen {
             Some(chosen) => chosen.lengths[row],

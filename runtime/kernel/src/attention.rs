@@ -161,8 +161,8 @@ impl<T: Real> ScoreBias<'_, T> {
         }
     }
 
-    /// Those of `keys` keys from `from` on whose distances before a query have numbers, counted from `from`, and the places of these numbers:
-    /// that of the last key comes first.
+    /// Of the next `keys` keys, the range whose distances before a query have numbers, counted from `from`, and the range of these numbers,
+    /// in which the last key comes first.
     fn along(&self, query: usize, from: usize, keys: usize) -> (Range<usize>, Range<usize>) {
         let Self::ByOffset { first, span, .. } = self else { return (0..0, 0..0) };
         // The place of key 0 of them.
@@ -403,7 +403,7 @@ struct AttentionSizes<'a> {
     k_offsets: &'a [usize],
     /// Queries and keys.
     keys: HeadChannels,
-    /// Values, and what comes of them for every query.
+    /// Values and results.
     values: HeadChannels,
     /// Heads that share a key head.
     sharing: usize,
@@ -526,7 +526,7 @@ impl<'a> AttentionSizes<'a> {
         self.of_queries(place, self.keys)
     }
 
-    /// Where what comes of its values lies.
+    /// Where the results of a head lie.
     fn output_places(&self, place: RowHead) -> HeadPlaces {
         self.of_queries(place, self.values)
     }

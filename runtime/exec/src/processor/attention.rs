@@ -490,6 +490,7 @@ impl<T: Element> Executor<T> {
             let width = scores.gradients(spec.head_width);
             let mut partial = arena.take(c.view.rows() * spec.heads * width);
             let values = self.read_values(c, None);
+            // A `stop` beside a history is refused, and positions that were not chosen are their own places.
             let places = PlacesInRows::chosen([&queries, &keys]);
             let read = ValuesRead { values: &values, offsets: [&queries.offsets, &keys.offsets], places };
             let rule = stop.map(|rule| {

@@ -63,7 +63,7 @@ impl<T: Real> TurnedCodes<T> {
 }
 
 impl<T: Real> KeyValueCache<T> {
-    /// No positions yet; `heads` are those of keys and values, with so many channels of each.
+    /// An empty cache for `heads` heads of keys and values, with the channels of a head of each.
     pub fn new(heads: usize, widths: [usize; 2], by_key: bool) -> Self {
         Self { heads, widths, by_key, steps: 1, length: 0, capacity: 0, keys: vec![], values: vec![] }
     }

@@ -40,7 +40,7 @@ struct Head<'h, 'a, T> {
     place: RowHead,
     distances: &'a [isize],
     keys: usize,
-    /// Where queries, keys, values and what comes of these lie.
+    /// Where queries, keys, values and results lie.
     places: [HeadPlaces; 4],
     /// The query that stands first among the queries at hand; those before it have had their turn.
     first: usize,
@@ -88,12 +88,12 @@ impl<'h, 'a, T: Real> Head<'h, 'a, T> {
         self.places[0].at(query - self.first)
     }
 
-    /// Those of what comes of the values for a query.
+    /// Elements of the result of a query.
     fn output(&self, query: usize) -> Range<usize> {
         self.places[3].at(query - self.first)
     }
 
-    /// Those of the key at a distance before a query, and of its value.
+    /// Elements of the key at a distance before a query, and of its value.
     fn key(&self, query: usize, distance: isize) -> [Range<usize>; 2] {
         let key = (query as isize - distance) as usize;
         [self.places[1].at(key), self.places[2].at(key)]
