@@ -39,6 +39,7 @@ pub mod formula;
 pub mod gradient;
 pub mod graph;
 pub mod hash;
+pub mod join;
 pub mod loops;
 pub mod number;
 pub mod ops;

@@ -7,6 +7,7 @@ use rtc_compiler::expr::{
     Env, Expr, ReadFrom, ScalarValue, ScaledScore, ScoreExpr, Var, eval, keys, pairs_by_distance, tables,
 };
 use rtc_compiler::ir::graph::{Graph, MAIN, NodeId};
+use rtc_compiler::ir::join::KeyJoin;
 use rtc_compiler::ir::ops::Op;
 use rtc_compiler::ir::places::PairPlaces;
 use rtc_compiler::ir::types::{Attr, Dim, Elem};
@@ -134,12 +135,10 @@ fn rule(
     let programs = [program(&expr)?, program(&stop)?];
     let own = if is_attention(node.op) { &node.operands[node.behind().reads] } else { &[] };
     let channels = own.iter().map(|v| graph.ty(*v).dims().get(2).and_then(Dim::fixed).unwrap_or(1)).collect();
-    let heads = node.find(attribute::HEADS).unwrap_or(1) as i64;
-    let joins = match expr.as_ref().filter(|_| is_attention(node.op) && lies_there && !by_distance) {
-        None => vec![],
-        Some(expr) if expr.uses(Var::Head) => (0..heads).map(|head| PairJoin::new(&expr.at_head(head))).collect(),
-        Some(expr) => vec![PairJoin::new(expr)],
-    };
+    let heads = node.find(attribute::HEADS).unwrap_or(1);
+    let joins = expr.as_ref().filter(|_| is_attention(node.op) && lies_there && !by_distance);
+    let joins = joins.map_or_else(Vec::new, |expr| KeyJoin::of_heads(expr, heads));
+    let joins = joins.into_iter().map(|join| join.map(PairJoin::new).transpose()).collect::<Result<_, _>>()?;
     Ok(MaskRule { expr, bias, stop, programs, joins, reads, channels, places, by_distance, few })
 }
 

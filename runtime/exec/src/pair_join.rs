@@ -1,14 +1,14 @@
-//! Masks that tell the keys of a query by ranges and equalities: they are looked up, and not asked one by one.
+//! The keys of every query of a batch, looked up where the mask tells them ([`KeyJoin`]), and not asked one by one.
 //!
-//! `f(i) == g(j) and ..` holds for those keys whose `g` is the `f` of the query. Sorted by their numbers once for every row, they are found
-//! in logarithmic time (a join by sorting), so that a query costs what it sees. What else the mask says must be a range of keys at the
-//! query; where it is none, or a number is not an ordinary one ([`PairProgram`]), keys are asked as without a join. A mask with `or` is one
-//! of its alternatives, each of them a range, or equalities and a range.
+//! Sorted by their numbers once for every row, the keys of a query are found in logarithmic time (a join by sorting), so that a query costs
+//! what it sees. Where the rest of an alternative is no range at a query, or a number is not an ordinary one ([`PairProgram`]), keys are
+//! asked as without a join.
 
 use std::cmp::Ordering;
 use std::ops::Range;
 
-use rtc_compiler::expr::{BinaryOp, Env, Expr, Var, reach, simplify, tables};
+use rtc_compiler::expr::{Env, Expr, reach, tables};
+use rtc_compiler::ir::join::{ALTERNATIVES, EqualSides, KeyAlternative, KeyJoin, SIDES};
 use rtc_kernel::attention::MaskRow;
 use rtc_kernel::parallel::fill;
 
@@ -16,94 +16,47 @@ use crate::arena::Arena;
 use crate::pair_program::{KEYS, PairNumbers, PairProgram, place};
 use crate::storage::{Element, List};
 
-/// The most alternatives of a join.
-const ALTERNATIVES: usize = 8;
-
-/// The most equalities of an alternative.
-const SIDES: usize = 4;
-
 /// Stands first among the keys of a row that has no order.
 const NO_ORDER: u32 = u32::MAX;
 
-/// A mask as alternatives; a key is seen where one of them holds.
+/// A join, with what its parts say of the keys of a query.
 #[derive(Debug)]
 pub struct PairJoin {
     alternatives: Vec<Alternative>,
 }
 
-/// Equalities of a number of the query and one of the key, and the rest.
 #[derive(Debug)]
 struct Alternative {
-    sides: Vec<EqualSides>,
+    sides: Vec<SidePrograms>,
     /// What else must hold.
     rest: Expr,
 }
 
 #[derive(Debug)]
-struct EqualSides {
+struct SidePrograms {
     of_query: PairProgram,
     of_key: PairProgram,
 }
 
-/// A place inside of a row, which stands for all.
-const INSIDE: Env = Env { i: 5, j: 0, step: 0, length: 9, head: 0, given: None };
-
 impl PairJoin {
-    /// The join of a mask; `None` for a mask that is one range, or has an alternative that neither equalities nor a range tell.
-    pub fn new(mask: &Expr) -> Option<Self> {
-        let alternatives: Vec<Alternative> = alternatives(mask)?.iter().map(|parts| Alternative::new(parts)).collect();
-        let tells = match &alternatives[..] {
-            [one] => !one.sides.is_empty(),
-            all => all.iter().all(|one| reach(&one.rest, &INSIDE, usize::MAX).exact),
+    /// The programs of a join.
+    ///
+    /// # Errors
+    /// One sentence where a side is no function of a pair.
+    pub fn new(join: KeyJoin) -> Result<Self, String> {
+        let of = |KeyAlternative { sides, rest }| {
+            let sides = sides.iter().map(SidePrograms::new).collect::<Result<_, _>>()?;
+            Ok(Alternative { sides, rest })
         };
-        tells.then_some(Self { alternatives })
+        Ok(Self { alternatives: join.alternatives.into_iter().map(of).collect::<Result<_, String>>()? })
     }
 }
 
-/// The parts of a mask that must hold together, for every alternative; `None` where there are many.
-fn alternatives(mask: &Expr) -> Option<Vec<Vec<&Expr>>> {
-    let found = match mask {
-        Expr::Binary(BinaryOp::Or, a, b) => [alternatives(a)?, alternatives(b)?].concat(),
-        Expr::Binary(BinaryOp::And, a, b) => {
-            let (a, b) = (alternatives(a)?, alternatives(b)?);
-            a.iter().flat_map(|a| b.iter().map(|b| [&a[..], b].concat())).collect()
-        }
-        _ => vec![vec![mask]],
-    };
-    (found.len() <= ALTERNATIVES).then_some(found)
-}
-
-impl Alternative {
-    fn new(parts: &[&Expr]) -> Self {
-        let (mut sides, mut rest) = (vec![], Expr::Bool(true));
-        for part in parts {
-            match EqualSides::new(part).filter(|_| sides.len() < SIDES) {
-                Some(side) => sides.push(side),
-                None => rest = Expr::Binary(BinaryOp::And, Box::new(rest), Box::new((*part).clone())),
-            }
-        }
-        Self { sides, rest: simplify(rest) }
+impl SidePrograms {
+    fn new(sides: &EqualSides) -> Result<Self, String> {
+        let program = |expr: &Expr| PairProgram::new(expr, &tables(expr).operands(), &[]);
+        Ok(Self { of_query: program(&sides.of_query)?, of_key: program(&sides.of_key)? })
     }
-}
-
-impl EqualSides {
-    fn new(part: &Expr) -> Option<Self> {
-        let Expr::Binary(BinaryOp::Eq, a, b) = part else { return None };
-        let is_range = reach(part, &INSIDE, usize::MAX).exact;
-        // Only sides of one sort may be equal.
-        let is_sorted = program(part).is_some();
-        let is_of_key = |x: &Expr, other: &Expr| x.uses(Var::J) && !x.uses(Var::I) && !other.uses(Var::J);
-        match (is_of_key(a, b), is_of_key(b, a)) {
-            _ if is_range || !is_sorted || part.uses(Var::Head) => None,
-            (true, _) => Some(Self { of_query: program(b)?, of_key: program(a)? }),
-            (_, true) => Some(Self { of_query: program(a)?, of_key: program(b)? }),
-            _ => None,
-        }
-    }
-}
-
-fn program(expr: &Expr) -> Option<PairProgram> {
-    PairProgram::new(expr, &tables(expr).operands(), &[]).ok()
 }
 
 /// Where the rows of queries, and of keys, begin.
@@ -352,7 +305,7 @@ impl Alternative {
     fn key_numbers<T: Element>(&self, env: &Env, row: &impl PairNumbers<T>, out: &mut [[f64; SIDES]]) -> bool {
         let mut ordinary = true;
         for (first, out) in (0..).step_by(KEYS).zip(out.chunks_mut(KEYS)) {
-            for (side, EqualSides { of_key, .. }) in self.sides.iter().enumerate() {
+            for (side, SidePrograms { of_key, .. }) in self.sides.iter().enumerate() {
                 of_key.run(&Env { j: first, ..*env }, out.len(), row, |numbers| {
                     for (key, out) in out.iter_mut().enumerate() {
                         let number = numbers.at(key);
@@ -369,7 +322,7 @@ impl Alternative {
     /// The numbers of a query.
     fn query_numbers<T: Element>(&self, env: &Env, row: &impl PairNumbers<T>) -> Option<[f64; SIDES]> {
         let mut out = [0.0; SIDES];
-        for (EqualSides { of_query, .. }, out) in self.sides.iter().zip(&mut out) {
+        for (SidePrograms { of_query, .. }, out) in self.sides.iter().zip(&mut out) {
             *out = of_query.run(env, 1, row, |numbers| numbers.at(0)) + 0.0;
             if out.is_nan() {
                 return None;
@@ -387,7 +340,7 @@ fn compared(a: &[f64; SIDES], b: &[f64; SIDES]) -> Ordering {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use rtc_compiler::expr::{ReadFrom, ScalarValue, reading};
+    use rtc_compiler::expr::{ReadFrom, ScalarValue, Var, reading};
     use rtc_compiler::ir::attr;
 
     /// Two rows of numbers at every position.
@@ -470,7 +423,8 @@ mod tests {
             ("or(eq(rem(j, 2), rem(i, 2)), and(lt(j, 3), eq(rem(4, sub(i, 2)), 0)))", true),
         ] {
             let mask = parsed(text);
-            let join = [Some(PairJoin::new(&mask).unwrap_or_else(|| panic!("{text} has a join")))];
+            let join = KeyJoin::new(&mask).unwrap_or_else(|| panic!("{text} has a join"));
+            let join = [Some(PairJoin::new(join).expect("functions of a pair"))];
             for step in [0, 2] {
                 let order = KeyOrder::new(&join, step, rows, |row| Row(NUMBERS[row]), &Arena::default());
                 let joined = order.keys(&join, rows);
@@ -490,23 +444,5 @@ mod tests {
                 assert!(!all || told, "{text} is not asked");
             }
         }
-    }
-
-    #[test]
-    fn what_has_no_equality_of_one_sort_has_no_join() {
-        for text in [
-            "le(j, i)",
-            "or(eq(rem(i, 2), rem(j, 2)), ne(j, i))",
-            "or(le(j, i), eq(rem(sub(i, j), 2), 0))",
-            "and(le(j, i), lt(sub(i, j), 3))",
-            "eq(i, sub(j, 1))",
-            "eq(div(i, 4), div(j, 4))",
-            "eq(rem(sub(i, j), 2), 0)",
-            "eq(le(j, 2), rem(i, 2))",
-            "eq(rem(j, 2), head)",
-        ] {
-            assert!(PairJoin::new(&parsed(text)).is_none(), "{text}");
-        }
-        assert!(PairJoin::new(&parsed("eq(rem(j, 2), head)").at_head(1)).is_some());
     }
 }

@@ -1,15 +1,16 @@
-//! What attention holds besides its results while it runs: with positions relative to one another the codes of all distances of the
-//! batch, and for the backward run what every row and head adds to their gradients; what every row adds to those of the matrices of
+//! What attention holds besides its results while it runs: by what a processor finds the keys of a query; with positions relative to one
+//! another the codes of all distances of the batch, and for the backward run what every row and head adds to their gradients; what every row adds to those of the matrices of
 //! talking heads; what is added to the gradients of a bias; and what attention to the slots of positions copies.
 
 use super::MemoryTarget;
 use super::pool::{ByteAmount, PooledBlock};
 use super::walk::{BatchSizes, MemoryWalk};
-use crate::expr::{Expr, ScaledScore, ScoreExpr, distances, pairs_by_distance, tables};
+use crate::expr::{Expr, ScaledScore, ScoreExpr, Var, distances, pairs_by_distance, tables};
 use crate::ir::attribute::{self, Mask};
 use crate::ir::cost::Sizes;
 use crate::ir::formula::Formula;
 use crate::ir::graph::{Node, Value};
+use crate::ir::join::{KeyJoin, SIDES};
 use crate::ir::number::Number;
 use crate::ir::ops::Op;
 use crate::ir::places::PairPlaces;
@@ -51,6 +52,13 @@ impl BatchSizes {
     }
 }
 
+/// Numbers of 4 bytes, as large as what a processor keeps: of a distance in a list, of the keys of a query that a join found, of those by
+/// which a key is sorted, and of the range of a query.
+const DISTANCE: usize = 2;
+const FOUND: usize = 3;
+const SORTED_BY: usize = 2 * SIDES;
+const RANGE: usize = 6;
+
 /// A value without an axis has one place.
 const ONE: Dim = Dim::Fixed(1);
 
@@ -59,7 +67,8 @@ impl MemoryWalk<'_> {
     pub(super) fn distances(&self, node: &Node, env: &BatchSizes) -> Vec<PooledBlock> {
         let more = self.mixtures(node, env).into_iter().chain(self.slopes(node, env)).chain(self.statistics(node, env));
         let more = more.chain(self.factors(node, env)).chain(self.histories(node, env));
-        self.codes(node, env).into_iter().chain(more).collect()
+        let found = self.found_keys(node, env);
+        found.into_iter().chain(self.codes(node, env)).chain(more).collect()
     }
 
     /// Three numbers of the softmax of every query and head, which the backward run on a device keeps.
@@ -69,6 +78,66 @@ impl MemoryWalk<'_> {
         Some(self.pool.take(env.pairs(queries, &ONE).times(&env.fixed(3 * node.get(attribute::HEADS)))))
     }
 
+    /// The axes of the queries and of the keys.
+    fn sides(&self, node: &Node) -> [&Dim; 2] {
+        [0, 1].map(|n| self.plan.graph.ty(node.operands[n]).dims().get(1).unwrap_or(&ONE))
+    }
+
+    /// The distances from the first to the last one that a mask shows in the longest row.
+    fn distances_seen(&self, node: &Node, mask: Option<&Expr>, env: &BatchSizes) -> ByteAmount {
+        let ([queries, keys], one) = (self.sides(node), env.fixed(1));
+        let (low, high) = mask.map_or((f64::NEG_INFINITY, f64::INFINITY), distances);
+        let side = |dim: &Dim, most: f64| {
+            let longest = env.longest(dim).minus(&one);
+            if most < longest.number as f64 { env.fixed(most.max(0.0) as usize) } else { longest }
+        };
+        let is_causal = node.get(attribute::MASK) == Mask::Causal;
+        let ahead = if is_causal { env.fixed(0) } else { side(keys, -low) };
+        side(queries, high).plus(&ahead).plus(&one)
+    }
+
+    /// By what a processor finds the keys of a query: the numbers of all distances, or the range of every query, and where a mask has
+    /// joins the sorted keys of every row and which of them a query sees.
+    fn found_keys(&self, node: &Node, env: &BatchSizes) -> Vec<PooledBlock> {
+        let is_asked = matches!(node.op, Op::Attention | Op::AttentionGrad) && self.target == MemoryTarget::Processor;
+        let Some(score) = is_asked.then(|| node.attrs.score().ok()).flatten() else { return vec![] };
+        let of = |attr| Expr::try_from(attr).ok();
+        let (mask, stop) = (node.get(attribute::MASK).rule().and_then(of), node.find(attribute::STOP).and_then(of));
+        let places = PairPlaces::of(&self.plan.graph, node);
+        let heads = node.get(attribute::HEADS);
+        let mask = match mask {
+            None if places != PairPlaces::Own && node.get(attribute::MASK) == Mask::Causal => Some(Expr::past()),
+            mask => mask,
+        };
+        if places == PairPlaces::Own && pairs_by_distance(mask.as_ref(), &score, stop.as_ref()) {
+            if mask.is_none() && stop.is_none() && score.of_pairs().is_none() {
+                return vec![];
+            }
+            let biases = if score.of_pairs().is_some() { heads } else { 0 };
+            let each = env.fixed(biases + DISTANCE);
+            return vec![self.pool.take(self.distances_seen(node, mask.as_ref(), env).times(&each))];
+        }
+        let Some(mask) = mask else { return vec![] };
+        let [queries, keys] = self.sides(node).map(|dim| env.pairs(dim, &ONE));
+        let joins = if places == PairPlaces::Own { KeyJoin::of_heads(&mask, heads) } else { vec![] };
+        let joins: Vec<&KeyJoin> = joins.iter().flatten().collect();
+        let by_head = mask.uses(Var::Head);
+        let differing = if by_head { heads } else { 1 };
+        let mut held = vec![];
+        if let Some(most) = joins.iter().map(|join| join.alternatives.len()).max() {
+            let lists = env.fixed(differing * most);
+            held.push(self.pool.take(queries.clone().times(&lists).times(&env.fixed(FOUND))));
+            if joins.iter().any(|join| join.sorts()) {
+                held.push(self.pool.take(keys.clone().times(&lists)));
+                drop(self.pool.take(keys.times(&env.fixed(SORTED_BY))));
+            }
+        }
+        if !by_head || !joins.is_empty() {
+            held.push(self.pool.take(queries.times(&env.fixed(differing * RANGE))));
+        }
+        held
+    }
+
     /// The terms of the gradients of a bias. A processor holds for every row and head one number of each distance, or of all
     /// that a row reads; a device holds one of every distance, or of every pair of a query and a key.
     fn slopes(&self, node: &Node, env: &BatchSizes) -> Option<PooledBlock> {
@@ -76,7 +145,6 @@ impl MemoryWalk<'_> {
         let score = (node.op == Op::AttentionGrad).then(|| node.attrs.score().ok())??;
         score.of_pairs()?;
         let mask = node.get(attribute::MASK).rule().and_then(of);
-        let causal = node.get(attribute::MASK) == Mask::Causal;
         let stop = node.find(attribute::STOP).and_then(of);
         let (ty, on_device) = (|v: &Value| self.plan.graph.ty(*v), self.target == MemoryTarget::Device);
         let is_number = |v: &&Value| ty(v).elem() != Some(Elem::Index);
@@ -85,19 +153,13 @@ impl MemoryWalk<'_> {
             return None;
         }
         let one = env.fixed(1);
-        let [queries, keys] = [0, 1].map(|n| ty(&node.operands[n]).dims().get(1).unwrap_or(&ONE));
+        let [queries, keys] = self.sides(node);
         let heads = env.fixed(node.get(attribute::HEADS));
         let rows = env.amount(env.rows, |sizes| sizes.dim(&Dim::sym(BATCH)));
         let places = PairPlaces::of(&self.plan.graph, node);
         let by_distance = places == PairPlaces::Own && pairs_by_distance(mask.as_ref(), &score, stop.as_ref());
         let numbers = if by_distance {
-            let (low, high) = mask.as_ref().map_or((f64::NEG_INFINITY, f64::INFINITY), distances);
-            let side = |dim: &Dim, most: f64| {
-                let longest = env.longest(dim).minus(&one);
-                if most < longest.number as f64 { env.fixed(most.max(0.0) as usize) } else { longest }
-            };
-            let ahead = if causal { env.fixed(0) } else { side(keys, -low) };
-            let count = side(queries, high).plus(&ahead).plus(&one);
+            let count = self.distances_seen(node, mask.as_ref(), env);
             if on_device { count } else { count.times(&rows) }
         } else if on_device {
             // Those of a score that is no sum are worked out again from the products.
