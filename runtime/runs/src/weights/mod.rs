@@ -5,6 +5,7 @@
 //! or names everything that does not fit.
 
 mod fit;
+mod index;
 mod pickle;
 mod torch;
 
@@ -17,7 +18,8 @@ use safetensors::tensor::{Dtype, SafeTensors};
 
 use crate::error::{Error, WeightsError};
 use crate::record::checkpoint::{AVERAGE, NOT_AVERAGED, averages_beside};
-pub use fit::{TensorNames, fingerprint, fit};
+pub use fit::{TensorNames, TensorUse, fingerprint, fit};
+use index::WeightsIndex;
 use rtc_base::disk::IoError;
 use rtc_base::json;
 
@@ -25,6 +27,10 @@ use rtc_base::json;
 pub mod limits {
     pub use super::pickle::{LONGEST, MOST};
 }
+
+/// The files of a folder of Hugging Face's format: all weights, or the index of several files.
+const WHOLE: &str = "model.safetensors";
+const INDEX: &str = "model.safetensors.index.json";
 
 /// The format of a file's numbers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -79,7 +85,8 @@ struct FileTensor {
     offset: usize,
     /// How its numbers are written, or the name of a kind that no weight has.
     kind: Result<NumberFormat, String>,
-    /// Where in the file its numbers are.
+    /// In which of the files its numbers are, and where.
+    file: usize,
     bytes: Range<usize>,
     /// Whether the numbers have the other sign there (PyTorch's negative bit).
     negative: bool,
@@ -88,7 +95,7 @@ struct FileTensor {
 impl FileTensor {
     /// Whether both are the same numbers of the file, in the same order.
     fn is(&self, other: &Self) -> bool {
-        let place = |tensor: &Self| (tensor.bytes.clone(), tensor.offset, tensor.negative, tensor.kind.clone());
+        let place = |of: &Self| (of.file, of.bytes.clone(), of.offset, of.negative, of.kind.clone());
         place(self) == place(other) && self.shape == other.shape && self.strides == other.strides
     }
 }
@@ -102,28 +109,42 @@ fn read(path: &Path) -> Result<Vec<u8>, IoError> {
     }
 }
 
-/// A file with named tensors.
+/// A file with named tensors, or several that an index joins.
 #[derive(Debug)]
 pub struct WeightsFile {
     name: String,
-    bytes: Vec<u8>,
+    files: Vec<Vec<u8>>,
     tensors: BTreeMap<String, FileTensor>,
     averaged: bool,
 }
 
 impl WeightsFile {
-    /// Reads a safetensors file or a PyTorch `state_dict`, whatever its name ends in. The weights of a checkpoint of rtc that has
-    /// averaged weights are those averages.
+    /// Reads a safetensors file or a PyTorch `state_dict`, whatever its name ends in; an index of several safetensors files beside it; or
+    /// a folder with `model.safetensors` or `model.safetensors.index.json`, as Hugging Face writes it. The weights of a checkpoint of rtc
+    /// that has averaged weights are those averages.
     ///
     /// # Errors
-    /// The file can't be read, or is neither.
+    /// A file can't be read, or is none of these.
     pub fn read(path: &Path) -> Result<Self, Error> {
+        let found;
+        let path = if path.is_dir() {
+            found = [INDEX, WHOLE].map(|name| path.join(name)).into_iter().find(|path| path.is_file());
+            let fault = format!("a folder without {WHOLE} and {INDEX}");
+            let missing = || WeightsError { file: path.display().to_string(), faults: vec![fault] };
+            found.as_deref().ok_or_else(missing)?
+        } else {
+            path
+        };
         let bytes = read(path)?;
         let name = path.display().to_string();
         let refused = |fault| WeightsError { file: path.display().to_string(), faults: vec![fault] };
         if let Some(bytes) = averages_beside(path, &bytes).map_err(refused)? {
             let tensors = averages(&bytes).map_err(refused)?;
-            return Ok(Self { name, bytes, tensors, averaged: true });
+            return Ok(Self { name, files: vec![bytes], tensors, averaged: true });
+        }
+        if let Some(index) = WeightsIndex::of(&bytes).map_err(refused)? {
+            let (files, tensors) = index.read(path)?;
+            return Ok(Self { name, files, tensors, averaged: false });
         }
         let tensors = match bytes.get(..4) {
             Some(b"PK\x03\x04") => torch::tensors(&bytes),
@@ -134,7 +155,33 @@ impl WeightsFile {
             _ => safetensors(&bytes),
         };
         let tensors = tensors.map_err(refused)?;
-        Ok(Self { name, bytes, tensors, averaged: false })
+        Ok(Self { name, files: vec![bytes], tensors, averaged: false })
+    }
+
+    /// Where it is.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// The names of its tensors.
+    pub fn names(&self) -> impl Iterator<Item = &str> {
+        self.tensors.keys().map(String::as_str)
+    }
+
+    /// Whether it has a tensor.
+    pub fn has(&self, name: &str) -> bool {
+        self.tensors.contains_key(name)
+    }
+
+    /// Whether two of its tensors are written alike, number for number.
+    pub fn same(&self, a: &str, b: &str) -> bool {
+        let both = self.tensors.get(a).zip(self.tensors.get(b));
+        both.is_some_and(|(a, b)| fit::equal(self, a, b))
+    }
+
+    /// The bytes of the storage of a tensor.
+    fn data(&self, tensor: &FileTensor) -> &[u8] {
+        &self.files[tensor.file][tensor.bytes.clone()]
     }
 
     /// Whether the weights are averages over updates, which the checkpoint of the file holds beside it.
@@ -144,7 +191,7 @@ impl WeightsFile {
 
     /// The numbers of a tensor in the order of its axes.
     fn numbers(&self, tensor: &FileTensor, kind: NumberFormat) -> Vec<f32> {
-        let data = &self.bytes[tensor.bytes.clone()];
+        let data = self.data(tensor);
         let count = tensor.shape.iter().product::<usize>();
         let mut index = vec![0; tensor.shape.len()];
         let mut numbers = Vec::with_capacity(count);
@@ -186,9 +233,6 @@ fn safetensors(bytes: &[u8]) -> Result<BTreeMap<String, FileTensor>, String> {
     {
         return Err(format!("its header is ambiguous: {error}"));
     }
-    if json::value(bytes).is_ok_and(|index| index.get("weight_map").is_some()) {
-        return Err("an index of several files, and the weights are wanted in one: join them into one file".to_owned());
-    }
     let neither = |error| format!("neither safetensors ({error}) nor a PyTorch state_dict");
     let file = SafeTensors::deserialize(bytes).map_err(neither)?;
     let (_, about) = SafeTensors::read_metadata(bytes).map_err(neither)?;
@@ -211,7 +255,7 @@ fn safetensors(bytes: &[u8]) -> Result<BTreeMap<String, FileTensor>, String> {
         let (shape, range) = (view.shape().to_vec(), start..start + view.data().len());
         (
             name.to_owned(),
-            FileTensor { strides: row_major(&shape), shape, offset: 0, kind, bytes: range, negative: false },
+            FileTensor { strides: row_major(&shape), shape, offset: 0, kind, file: 0, bytes: range, negative: false },
         )
     };
     Ok(file.iter().map(tensor).collect())

@@ -98,7 +98,7 @@ fn tensor(object: &Object, folder: &str, places: &ArchiveRanges) -> Result<FileT
             let offset = size(offset).ok_or_else(broken)?;
             let (shape, strides) = sizes(shape).zip(sizes(strides)).ok_or_else(broken)?;
             let negative = more.get(2).map_or(Ok(false), is_negative)?;
-            let tensor = FileTensor { shape, strides, offset, kind, bytes, negative };
+            let tensor = FileTensor { shape, strides, offset, kind, file: 0, bytes, negative };
             if reach(&tensor).is_none_or(|end| end > tensor.bytes.len()) {
                 return Err("reaches beyond the numbers of its storage".to_owned());
             }

@@ -293,8 +293,6 @@ fn what_is_named_twice_is_refused() {
         let said = refusal(&bytes);
         assert!(said.contains("its header is ambiguous") && said.contains("stands twice"), "{said}");
     }
-    let index = br#"{"metadata": {}, "weight_map": {"w": "model-1.safetensors"}}"#;
-    assert!(refusal(index).contains("an index of several files"));
     // Two files of one name in an archive: readers differ in which of them they take.
     let mut zip = ZipWriter::new(Cursor::new(vec![]));
     let stored = SimpleFileOptions::default().compression_method(zip::CompressionMethod::Stored);
@@ -307,4 +305,109 @@ fn what_is_named_twice_is_refused() {
     let names: Vec<usize> = (0..bytes.len()).filter(|at| bytes[*at..].starts_with(b"a/data/1")).collect();
     names.into_iter().for_each(|at| bytes[at + 7] = b'0');
     assert!(refusal(&bytes).contains("`a/data/0` is in it twice"), "{}", refusal(&bytes));
+}
+
+/// Writes a safetensors file with these tensors, whose numbers count from one on.
+fn saved(path: &Path, tensors: &[(&str, &[usize], f32)]) {
+    let bytes: Vec<(String, Vec<usize>, Vec<u8>)> = tensors
+        .iter()
+        .map(|(name, shape, from)| {
+            let numbers = (0..shape.iter().product()).map(|n: usize| from + n as f32);
+            ((*name).to_owned(), shape.to_vec(), numbers.flat_map(f32::to_le_bytes).collect())
+        })
+        .collect();
+    let views = bytes.iter().map(|(name, shape, bytes)| {
+        (name.as_str(), TensorView::new(Dtype::F32, shape.clone(), bytes).expect("as many bytes"))
+    });
+    fs::write(path, safetensors::serialize(views, None).expect("a file")).expect("a new file");
+}
+
+#[test]
+fn tensors_are_cut_joined_and_shared() {
+    let folder = TempDir::new().expect("a temporary folder");
+    let path = folder.path().join("theirs.safetensors");
+    saved(
+        &path,
+        &[("packed", &[4, 2], 0.0), ("turned", &[2, 3], 0.0), ("expert.0", &[2], 10.0), ("expert.1", &[2], 20.0)],
+    );
+    let file = WeightsFile::read(&path).expect("a file");
+    let names =
+        map(r#"{"packed": {"rows": ["q", "k"], "groups": 2}, "turned": {"rows": ["a", "b"], "transpose": true},
+            "expert.0": {"to": "experts", "at": 0}, "expert.1": {"to": ["experts", "again"], "at": 1}}"#);
+    let parameters = wanted(&[("q", &[2, 2]), ("k", &[2, 2]), ("a", &[1, 2]), ("b", &[2, 2]), ("experts", &[2, 2])]);
+    let error = fit(&file, &names, &parameters).expect_err("nothing is called `again`").to_string();
+    assert!(error.contains("`again` (`expert.1` there) [2], element 1 of the first axis is no parameter"), "{error}");
+    let again = wanted(&[("again", &[2, 2])]);
+    let error = fit(&file, &names, &[parameters.clone(), again].concat()).expect_err("half of it is missing");
+    assert!(error.to_string().contains("`again` [2, 2] lacks element 0 of its first axis"), "{error}");
+    let names =
+        map(r#"{"packed": {"rows": ["q", "k"], "groups": 2}, "turned": {"rows": ["a", "b"], "transpose": true},
+            "expert.0": {"to": "experts", "at": 0}, "expert.1": {"to": "experts", "at": 1}}"#);
+    let arrays = fit(&file, &names, &parameters).expect("all of them");
+    // Rows are q, k of the first head, then q, k of the second.
+    assert_eq!(numbers(&arrays, "q"), [0.0, 1.0, 4.0, 5.0]);
+    assert_eq!(numbers(&arrays, "k"), [2.0, 3.0, 6.0, 7.0]);
+    assert_eq!(numbers(&arrays, "a"), [0.0, 3.0]);
+    assert_eq!(numbers(&arrays, "b"), [1.0, 4.0, 2.0, 5.0]);
+    assert_eq!(numbers(&arrays, "experts"), [10.0, 11.0, 20.0, 21.0]);
+    for (names, parameters, said) in [
+        (
+            r#"{"packed": {"rows": ["q", "k"]}}"#,
+            wanted(&[("q", &[2, 2]), ("k", &[1, 2])]),
+            "`packed` [4, 2] is cut into 3 rows",
+        ),
+        (r#"{"packed": {"rows": ["q", "z"]}}"#, wanted(&[("q", &[2, 2])]), "is cut for `z`, which is no parameter"),
+        (r#"{"packed": {"rows": ["q"], "groups": 3}}"#, wanted(&[("q", &[4, 2])]), "into 3 groups, and `q` has 4 rows"),
+        (r#"{"packed": {"to": "q", "at": 2}}"#, wanted(&[("q", &[1, 4, 2])]), "`q` [1, 4, 2] lacks element 0"),
+    ] {
+        let error = fit(&file, &map(names), &parameters).expect_err(names).to_string();
+        assert!(error.contains(said), "{error}");
+    }
+    for text in [
+        r#"{"a": {"transpose": true}}"#,
+        r#"{"a": {"to": "b", "rows": ["c"]}}"#,
+        r#"{"a": {"to": "b", "groups": 2}}"#,
+        r#"{"a": {"rows": ["c"], "at": 2}}"#,
+        r#"{"a": {"rows": ["c"], "groups": 0}}"#,
+    ] {
+        let path = folder.path().join("map.json");
+        fs::write(&path, text).expect("writable");
+        let error = TensorNames::read(&path).expect_err(text).to_string();
+        assert!(error.contains("map.json: `a` "), "{error}");
+    }
+}
+
+#[test]
+fn folders_and_indices_join_several_files() {
+    let folder = TempDir::new().expect("a temporary folder");
+    let path = |name: &str| folder.path().join(name);
+    let said = |path: &Path| WeightsFile::read(path).expect_err("it is incomplete").to_string();
+    assert!(said(folder.path()).contains("a folder without model.safetensors"), "{}", said(folder.path()));
+    saved(&path("one.safetensors"), &[("a", &[2], 1.0)]);
+    saved(&path("two.safetensors"), &[("b", &[2], 3.0), ("c", &[1], 5.0)]);
+    let index = path("model.safetensors.index.json");
+    let write = |map: &str| fs::write(&index, format!(r#"{{"metadata": {{"total_size": 20}}, "weight_map": {map}}}"#));
+    write(r#"{"a": "one.safetensors", "b": "two.safetensors", "c": "two.safetensors"}"#).expect("writable");
+    for path in [folder.path(), &index] {
+        let file = WeightsFile::read(path).expect("all three");
+        let arrays = fit(&file, &TensorNames::default(), &wanted(&[("a", &[2]), ("b", &[2]), ("c", &[1])]));
+        let arrays = arrays.expect("all of them");
+        assert_eq!([numbers(&arrays, "a"), numbers(&arrays, "b")], [[1.0, 2.0], [3.0, 4.0]]);
+        assert_eq!(numbers(&arrays, "c"), [5.0]);
+    }
+    for (map, message) in [
+        (r#"{"a": "one.safetensors", "b": "two.safetensors"}"#, "two.safetensors has `c`, which the index has not"),
+        (
+            r#"{"a": "two.safetensors", "b": "two.safetensors", "c": "two.safetensors", "d": "one.safetensors"}"#,
+            "one.safetensors has `a`, which the index has in two.safetensors",
+        ),
+        (r#"{"a": "one.safetensors", "d": "one.safetensors"}"#, "one.safetensors lacks `d`, which the index has there"),
+        (r#"{"a": "../one.safetensors"}"#, "names `../one.safetensors`, which is no file beside it"),
+        (r#"{"a": 3}"#, "has no name of a file for `a`"),
+        (r#"[]"#, "whose `weight_map` is no object"),
+        (r#"{"a": "three.safetensors"}"#, "three.safetensors"),
+    ] {
+        write(map).expect("writable");
+        assert!(said(&index).contains(message), "{}", said(&index));
+    }
 }
