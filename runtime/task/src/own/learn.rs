@@ -227,7 +227,7 @@ fn trained(settings: &TaskSettings, file: &str) -> Result<Tokens, DataError> {
         ));
     }
     let value = json::value(&text).map_err(|error| unreadable(&path, format!("this is no JSON: {error}")))?;
-    Tokens::trained(&value).map_err(|message| unreadable(&path, message))
+    Tokens::trained(&value, settings.vocabulary).map_err(|message| unreadable(&path, message))
 }
 
 /// The most rows that shares are made of, or numbers are learned from: something is held of each.

@@ -112,6 +112,8 @@ pub(super) struct Tokens {
     names: Vec<String>,
     ids: PieceMap<u32>,
     trained: Option<Box<TrainedTokenizer>>,
+    /// With a `tokenizer.json`: how many ids a model has, where the experiment says it.
+    size: Option<usize>,
 }
 
 /// A vocabulary as a run keeps it.
@@ -126,6 +128,9 @@ pub(super) struct SavedVocabulary {
     /// The `tokenizer.json`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     tokenizer: Option<Value>,
+    /// How many ids a model has, where these are more than the tokens of the `tokenizer.json`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    size: Option<usize>,
 }
 
 impl Tokens {
@@ -142,7 +147,7 @@ impl Tokens {
     fn of_names(cut: TokenCut, lines: bool, names: Vec<String>) -> Self {
         let mut ids = PieceMap::default();
         names.iter().enumerate().for_each(|(id, name)| *ids.get_or_insert(name, 0) = id as u32);
-        Self { cut, lines, names, ids, trained: None }
+        Self { cut, lines, names, ids, trained: None, size: None }
     }
 
     /// The 256 bytes.
@@ -150,11 +155,12 @@ impl Tokens {
         Self { ids: PieceMap::default(), ..Self::of_names(TokenCut::Bytes, true, bytes::names()) }
     }
 
-    /// The tokens of a `tokenizer.json`. Special tokens, truncation and padding that it asks for are left out.
+    /// The tokens of a `tokenizer.json`. Special tokens, truncation and padding that it asks for are left out. A model may have more ids
+    /// than there are tokens: published ones fill their tables up.
     ///
     /// # Errors
-    /// A sentence about a file that is none, or by which a text has other tokens at every reading.
-    pub(super) fn trained(file: &Value) -> Result<Self, String> {
+    /// A sentence about a file that is none, by which a text has other tokens at every reading, or that has more tokens than ids.
+    pub(super) fn trained(file: &Value, size: Option<usize>) -> Result<Self, String> {
         if let Some((field, number)) = random(&file["model"]) {
             return Err(format!(
                 "`model.{field}` of this tokenizer.json is {number}: a text would have other tokens at every reading, and no \
@@ -179,11 +185,19 @@ impl Tokens {
                 "this tokenizer.json has {count} tokens, and one of them has the id {last}: number them from 0"
             ));
         }
+        let own = last as usize + 1;
+        let count = size.unwrap_or(own);
+        if count < own || count > own + MOST_GAPS {
+            return Err(format!(
+                "`vocabulary: {count}` is the number of ids, and this tokenizer.json has {own}: as many, or up to {MOST_GAPS} more"
+            ));
+        }
         let name = |id| known.get(&id).cloned().unwrap_or_else(|| format!("?{id}"));
-        let names = (0..=last).map(name).collect();
+        let names = (0..count as u32).map(name).collect();
         Ok(Self {
             trained: Some(Box::new(trained)),
             ids: PieceMap::default(),
+            size: size.filter(|count| *count > own),
             ..Self::of_names(TokenCut::Trained, true, names)
         })
     }
@@ -192,14 +206,14 @@ impl Tokens {
     pub(super) fn kept(&self) -> SavedVocabulary {
         let vocabulary = if self.ids.is_empty() { vec![] } else { self.names.clone() };
         let tokenizer = self.trained.as_deref().and_then(TrainedTokenizer::file);
-        SavedVocabulary { cut: self.cut, lines: self.lines, vocabulary, tokenizer }
+        SavedVocabulary { cut: self.cut, lines: self.lines, vocabulary, tokenizer, size: self.size }
     }
 
     /// The vocabulary that a run kept.
     pub(super) fn from_kept(kept: SavedVocabulary) -> Result<Self, String> {
         match (kept.cut, &kept.tokenizer) {
             (TokenCut::Bytes, _) => Ok(Self::bytes()),
-            (TokenCut::Trained, Some(file)) => Self::trained(file),
+            (TokenCut::Trained, Some(file)) => Self::trained(file, kept.size),
             (TokenCut::Trained, None) => Err("the tokenizer is missing".to_owned()),
             (cut, _) if kept.vocabulary.is_empty() => Err(format!("the vocabulary of {cut:?} is empty")),
             (cut, _) => Ok(Self::of_names(cut, kept.lines, kept.vocabulary)),

@@ -52,7 +52,7 @@ pub struct TaskSettings {
     /// On files of one's own: the most tokens of an input, or the tokens of a window.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub length: Option<usize>,
-    /// On files of one's own: the most tokens of the vocabulary.
+    /// On files of one's own: the most tokens of the vocabulary; with a `tokenizer.json` the number of ids.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub vocabulary: Option<usize>,
     /// On files of one's own: how they are written, where their names don't say it.
