@@ -3,7 +3,7 @@
 set -euo pipefail
 beside=$(realpath -m "$(dirname "${BASH_SOURCE[0]}")/../../shared")
 for pair in RTC_FIXTURES:fixtures/recurrent RTC_ROUTING:fixtures/routing RTC_LATENT:fixtures/latent \
-    RTC_RECURSIVE:fixtures/recursive_goldens.json RTC_DATA:data; do
+    RTC_RECURSIVE:fixtures/recursive_goldens.json RTC_PRETRAINED:fixtures/pretrained RTC_DATA:data; do
     name=${pair%%:*} place=$beside/${pair#*:}
     if [[ -z "${!name:-}" && -e "$place" ]]; then
         export "$name=$place"

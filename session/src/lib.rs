@@ -22,6 +22,7 @@ pub mod experiment_file;
 pub mod failure;
 pub mod folders;
 pub mod following;
+pub mod import;
 pub mod job;
 pub mod labels;
 pub mod limits;

@@ -14,6 +14,7 @@ mod explain;
 mod export;
 mod fmt;
 mod generate;
+mod import;
 mod lsp;
 mod predict;
 mod report;
@@ -62,6 +63,8 @@ pub(crate) enum Command {
     Generate(generate::Options),
     /// Write a trained model for other programs
     Export(export::Options),
+    /// Make a spec of a published model
+    Import(import::Options),
     /// Put curves, tables and pictures of runs on one page
     Report(report::Options),
     /// Check that runs are as they were written, and that their results come out again
@@ -127,6 +130,7 @@ impl Command {
             Self::Predict(options) => predict::run(options, terminal),
             Self::Generate(options) => generate::run(options, terminal),
             Self::Export(options) => export::run(options, terminal),
+            Self::Import(options) => import::run(options, terminal),
             Self::Report(options) => report::run(options, terminal),
             Self::Verify(options) => verify::run(options, terminal),
             Self::Runs(options) => runs::run(options, terminal),

@@ -10,6 +10,7 @@ use std::fs;
 use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
 
+use crate::import::publish;
 use crate::support::{Answer, Place, RTC};
 use rtc_runs::experiment::ExperimentFile;
 
@@ -183,6 +184,7 @@ fn furnish(place: &Place) {
         fs::create_dir_all(place.path(folder)).expect("a new folder");
     }
     symlink(RTC, place.path("bin/rtc")).expect("a new link");
+    publish(place, "SmolLM2-135M");
     // Graphviz is not needed to test what is sent to it.
     place.write("bin/dot", "#!/bin/sh\nexec cat\n");
     fs::set_permissions(place.path("bin/dot"), fs::Permissions::from_mode(0o755)).expect("the file is there");

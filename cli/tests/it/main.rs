@@ -19,6 +19,7 @@ mod generate;
 mod graphs;
 mod groups;
 mod halting;
+mod import;
 mod kill;
 mod limits;
 mod lsp;

@@ -28,7 +28,10 @@ impl Loader for NoFiles {
 }
 
 /// The files of masks and biases that are part of the program, by the path that `use` names them by.
-const LIBRARY: &[(&str, &str)] = &[("lib/masks.rt", include_str!("../../../specs/lib/masks.rt"))];
+const LIBRARY: &[(&str, &str)] = &[
+    ("lib/masks.rt", include_str!("../../../specs/lib/masks.rt")),
+    ("lib/pretrained.rt", include_str!("../../../specs/lib/pretrained.rt")),
+];
 
 /// How reports and editors call a file that is part of the program: before its path.
 pub const OF_PROGRAM: &str = "rtc:";

@@ -314,7 +314,9 @@ fn every_page_is_in_the_book() {
 fn every_spec_is_introduced() {
     let page = |path: &str| fs::read_to_string(root().join(path)).expect("the page exists");
     let pages = page("docs/catalogue.md") + &page("docs/language.md");
-    let specs = files().into_iter().map(|file| file.path).filter(|path| path.starts_with("specs/"));
+    // Families stand on the page of `rtc import`, which a test of theirs reads.
+    let is_spec = |path: &String| path.starts_with("specs/") && !path.starts_with("specs/families/");
+    let specs = files().into_iter().map(|file| file.path).filter(is_spec);
     let unknown: Vec<_> = specs.filter(|path| !pages.contains(path.as_str())).collect();
     none(&unknown);
 }

@@ -1,0 +1,62 @@
+//! `rtc import`: a published model as a spec.
+
+use std::path::PathBuf;
+
+use clap::Args;
+use rtc_session::import::{EXPERIMENT, NAMES, SPEC, TEXT, import};
+
+use crate::exit::{CommandResult, Exit};
+use crate::terminal::{Terminal, quoted};
+
+const EXAMPLES: &str = "\
+Examples:
+  rtc import SmolLM2-135M --output smol             the folder has config.json, tokenizer.json and model.safetensors
+  rtc import SmolLM2-135M --output measured --text letters.txt
+  cd smol && rtc generate model.rt --experiment experiment.yaml --weights ../SmolLM2-135M --weights-map names.json 'Once'
+";
+
+const NOTES: &str = "\
+Nothing of the folder is copied or executed. model.rt is a spec like others: it is read, edited, compared and trained. `rtc docs import` \
+names the families, and says how one is added.
+";
+
+/// Arguments of `rtc import`.
+#[derive(Args)]
+#[command(before_help = EXAMPLES, after_help = NOTES)]
+pub(crate) struct Options {
+    /// The folder of a model in Hugging Face's format
+    folder: PathBuf,
+    /// The new folder for the spec, its experiment and the map of names
+    #[arg(long, value_name = "FOLDER")]
+    output: PathBuf,
+    /// A text on which the model is measured and trained; one sentence without it
+    #[arg(long, value_name = "FILE")]
+    text: Option<PathBuf>,
+    /// A file that describes the family of the model, in the place of those of the program
+    #[arg(long, value_name = "FILE")]
+    family: Option<PathBuf>,
+}
+
+/// Imports.
+pub(crate) fn run(options: &Options, terminal: &Terminal) -> CommandResult {
+    let Options { folder, output, text, family } = options;
+    let found = import(folder, output, text.as_deref(), family.as_deref())?;
+    let at = output.display();
+    let text = if text.is_none() { format!(", {TEXT}") } else { String::new() };
+    terminal.message(&format!(
+        "{at}: {SPEC}, {EXPERIMENT}, {NAMES}{text}; {}, {} parameters",
+        found.family, found.parameters
+    ));
+    if let Some(begin) = &found.begin {
+        terminal.message(&format!("its texts begin with `{begin}`: write it before every text and every prompt"));
+    }
+    let path = |name: &str| quoted(&output.join(name));
+    let (folder, prompt) = (quoted(folder), format!("'{}The'", found.begin.unwrap_or_default()));
+    terminal.next(&format!(
+        "rtc generate {} --experiment {} --weights {folder} --weights-map {} {prompt}",
+        path(SPEC),
+        path(EXPERIMENT),
+        path(NAMES)
+    ));
+    Ok(Exit::Done)
+}

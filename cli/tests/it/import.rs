@@ -1,0 +1,279 @@
+//! `rtc import`: folders in Hugging Face's format become specs that give the numbers of the published model.
+
+use std::fs;
+use std::os::unix::fs::symlink;
+
+use rtc_export::weights::{Weight, safetensors};
+use rtc_tests::python::{self, Process};
+use serde_json::{Value, json};
+
+use crate::support::Place;
+
+/// Fixtures that can't be imported, and why.
+const REFUSED: &[(&str, &str)] = &[
+    ("bert", "nothing is known of the family `bert`"),
+    ("gemma3", "its positions are of the kind `linear`"),
+    ("llama", "its positions are of the kind `llama3`"),
+    ("llama-yarn", "its positions are of the kind `yarn`"),
+];
+
+/// The words of the tokenizer; the model has two ids more.
+const WORDS: [&str; 10] = ["<s>", "<unk>", "The", "quick", "brown", "fox", "jumps", "over", "the", "lazy"];
+/// Ids of the model.
+const IDS: usize = 12;
+
+/// The fields of a published model of two layers.
+fn config() -> Value {
+    json!({
+        "architectures": ["LlamaForCausalLM"], "model_type": "llama", "hidden_size": 8, "intermediate_size": 12,
+        "num_hidden_layers": 2, "num_attention_heads": 2, "num_key_value_heads": 1, "hidden_act": "silu",
+        "rms_norm_eps": 1e-5, "rope_theta": 500_000.0, "rope_scaling": null, "tie_word_embeddings": false,
+        "attention_bias": false, "mlp_bias": false, "vocab_size": IDS, "bos_token_id": 0, "torch_dtype": "float32",
+    })
+}
+
+/// The shapes of its weights.
+fn shapes() -> Vec<(String, Vec<usize>)> {
+    let mut shapes = vec![
+        ("model.embed_tokens.weight".to_owned(), vec![IDS, 8]),
+        ("lm_head.weight".to_owned(), vec![IDS, 8]),
+        ("model.norm.weight".to_owned(), vec![8]),
+    ];
+    for layer in 0..2 {
+        for (name, shape) in [
+            ("input_layernorm", vec![8]),
+            ("post_attention_layernorm", vec![8]),
+            ("self_attn.q_proj", vec![8, 8]),
+            ("self_attn.k_proj", vec![4, 8]),
+            ("self_attn.v_proj", vec![4, 8]),
+            ("self_attn.o_proj", vec![8, 8]),
+            ("mlp.gate_proj", vec![12, 8]),
+            ("mlp.up_proj", vec![12, 8]),
+            ("mlp.down_proj", vec![8, 12]),
+        ] {
+            shapes.push((format!("model.layers.{layer}.{name}.weight"), shape));
+        }
+    }
+    shapes
+}
+
+/// Writes weights of these shapes; those of the head are 0.
+fn write_weights(place: &Place, file: &str, shapes: &[(String, Vec<usize>)]) {
+    let numbers = |name: &str, count: usize| -> Vec<f32> {
+        let of = |n: usize| {
+            if name == "lm_head.weight" { 0.0 } else { ((n * 37 + name.len() * 11) % 19) as f32 / 19.0 - 0.4 }
+        };
+        (0..count).map(of).collect()
+    };
+    let all: Vec<Vec<f32>> = shapes.iter().map(|(name, shape)| numbers(name, shape.iter().product())).collect();
+    let pairs = shapes.iter().zip(&all);
+    let weights: Vec<Weight<'_>> = pairs.map(|((name, shape), numbers)| Weight { name, shape, numbers }).collect();
+    fs::write(place.path(file), safetensors(&weights)).expect("a new file");
+}
+
+/// Writes the folder of a published model.
+pub(crate) fn publish(place: &Place, name: &str) {
+    fs::create_dir_all(place.path(name)).expect("a new folder");
+    place.write(&format!("{name}/config.json"), &config().to_string());
+    let vocabulary: Value = WORDS.iter().enumerate().map(|(id, word)| ((*word).to_owned(), json!(id))).collect();
+    let special = json!({"id": 0, "content": "<s>", "single_word": false, "lstrip": false, "rstrip": false, "normalized": false, "special": true});
+    let begin = json!({"SpecialToken": {"id": "<s>", "type_id": 0}});
+    let tokenizer = json!({
+        "version": "1.0", "truncation": null, "padding": null, "added_tokens": [special], "normalizer": null,
+        "pre_tokenizer": {"type": "Whitespace"},
+        "post_processor": {
+            "type": "TemplateProcessing", "single": [begin, {"Sequence": {"id": "A", "type_id": 0}}],
+            "pair": [{"Sequence": {"id": "A", "type_id": 0}}, {"Sequence": {"id": "B", "type_id": 1}}],
+            "special_tokens": {"<s>": {"id": "<s>", "ids": [0], "tokens": ["<s>"]}},
+        },
+        "decoder": null, "model": {"type": "WordLevel", "vocab": vocabulary, "unk_token": "<unk>"},
+    });
+    place.write(&format!("{name}/tokenizer.json"), &tokenizer.to_string());
+    write_weights(place, &format!("{name}/model.safetensors"), &shapes());
+}
+
+/// The model that [`publish`] writes, as a spec.
+const SPEC: &str = "\
+use \"lib/pretrained.rt\"
+
+/// Llama 1 to 3, and models of their form: 2 layers, imported from `published`.
+/// Source: Touvron et al. 2023, arXiv:2302.13971; Grattafiori et al. 2024, arXiv:2407.21783.
+model llama {
+    embed { width: 8 }
+    stack 2 {
+        llama_layer {
+            heads: 2
+            key_heads: 1
+            head_width: 4
+            hidden: 12
+            eps: 0.00001
+            base: 500000.0
+        }
+    }
+    norm { kind: rms, eps: 0.00001 }
+    readout each
+    head linear { bias: false }
+}
+";
+
+/// The arguments behind a command that use the imported model.
+const WITH: [&str; 6] =
+    ["--experiment", "own/experiment.yaml", "--weights", "published", "--weights-map", "own/names.json"];
+
+#[test]
+fn a_published_model_becomes_a_spec_that_runs() {
+    let place = Place::new();
+    publish(&place, "published");
+    let said = place.rtc(&["import", "published", "--output", "own"]);
+    said.code(0).says("own: model.rt, experiment.yaml, names.json, text.txt; llama").says("begin with `<s>`");
+    said.says("next: rtc generate own/model.rt --experiment own/experiment.yaml --weights published");
+    assert_eq!(place.read("own/model.rt"), SPEC);
+    assert!(place.read("own/text.txt").starts_with("<s>The quick brown fox"), "{}", place.read("own/text.txt"));
+    place.rtc(&["check", "own/model.rt"]).code(0);
+    place.rtc(&["fmt", "--check", "own/model.rt"]).code(0);
+    // A head of zeros gives every id the same probability.
+    let found = place.rtc(&[&["eval", "own/model.rt", "--json"], &WITH[..]].concat()).code(0).json();
+    let perplexity = found["splits"][0]["perplexity"].as_f64().expect("a number");
+    assert!((perplexity - IDS as f64).abs() < 1e-4, "{found:#}");
+    place.rtc(&[&["generate", "own/model.rt", "<s>The quick", "--length", "3"], &WITH[..]].concat()).code(0);
+    // The spec is one like others: what it edits it trains.
+    let looped =
+        "replace stack by loop { steps: 2, llama_layer { heads: 2, key_heads: 1, head_width: 4, hidden: 12 } }";
+    place.rtc(&["check", "own/model.rt", "--set", looped]).code(0);
+    // Updates go on from the weights, and the map is no part of the run.
+    let train = [&["train", "own/model.rt", "--max-steps", "2", "--run", "r", "--quiet"], &WITH[..]].concat();
+    place.rtc(&train).code(0);
+    place.rtc(&["generate", "r", "<s>The", "--length", "2"]).code(0);
+}
+
+#[test]
+fn names_without_a_prefix_and_tied_heads_that_are_saved_twice_are_known() {
+    let place = Place::new();
+    publish(&place, "published");
+    let bare = |(name, shape): (String, Vec<usize>)| (name.trim_start_matches("model.").to_owned(), shape);
+    let mut tied = config();
+    tied["tie_word_embeddings"] = true.into();
+    place.write("published/config.json", &tied.to_string());
+    let all: Vec<_> = shapes().into_iter().map(bare).filter(|(name, _)| name != "lm_head.weight").collect();
+    write_weights(&place, "published/model.safetensors", &all);
+    place.rtc(&["import", "published", "--output", "bare"]).code(0);
+    assert!(place.read("bare/model.rt").contains("head tied\n"), "{}", place.read("bare/model.rt"));
+    // The head of the file is another matrix than the table.
+    write_weights(&place, "published/model.safetensors", &shapes());
+    place.rtc(&["import", "published", "--output", "apart"]).code(0);
+    assert!(place.read("apart/model.rt").contains("head linear { bias: false }\n"), "{}", place.read("apart/model.rt"));
+}
+
+#[test]
+fn what_cannot_be_imported_is_said_and_leaves_nothing() {
+    let place = Place::new();
+    publish(&place, "published");
+    let import = ["import", "published", "--output", "own"];
+    for (field, value, said) in [
+        ("mlp_bias", json!(true), "`mlp_bias` is true, and only false can be imported"),
+        ("attention_sinks", json!(4), "nothing is known of `attention_sinks` in a model of the family `llama`"),
+        ("hidden_act", json!("mish"), "`hidden_act` is \"mish\", which is no function that can be imported"),
+        ("rope_scaling", json!({"type": "dynamic", "factor": 2.0}), "its positions are of the kind `dynamic`"),
+        ("model_type", json!("lama"), "nothing is known of the family `lama` (known: cohere, gemma2"),
+        ("num_hidden_layers", json!(0), "`num_hidden_layers` is no number from 1 on"),
+        (
+            "layer_types",
+            json!(["full_attention", "linear_attention"]),
+            "`layer_types` has linear_attention for layer 1",
+        ),
+    ] {
+        let mut changed = config();
+        changed[field] = value;
+        place.write("published/config.json", &changed.to_string());
+        place.rtc(&import).code(2).says("published/config.json: ").says(said);
+        assert!(!place.path("own").exists(), "{field}");
+    }
+    place.write("published/config.json", "[]");
+    place.rtc(&import).code(2).says("published/config.json: it is no object");
+    place.write("published/config.json", &config().to_string());
+    let mut few = shapes();
+    few.retain(|(name, _)| name != "model.layers.1.mlp.up_proj.weight");
+    few.push(("model.layers.1.mlp.up_proj.bias".to_owned(), vec![12]));
+    write_weights(&place, "published/model.safetensors", &few);
+    let said = place.rtc(&import);
+    said.code(7)
+        .says("`layers.1.mlp.up_proj.weight` is missing, of which `stack.1.llama_layer.network.up.weight` is made");
+    said.says("`model.layers.1.mlp.up_proj.bias` is no weight of the family `llama`");
+    assert!(!place.path("own").exists());
+    let mut other = shapes();
+    other[0].1 = vec![IDS + 1, 8];
+    write_weights(&place, "published/model.safetensors", &other);
+    place.rtc(&import).code(7).says("`embed.table` has shape [13, 8], the model has [12, 8]");
+    assert!(!place.path("own").exists());
+    write_weights(&place, "published/model.safetensors", &shapes());
+    fs::create_dir(place.path("own")).expect("a new folder");
+    place.write("own/kept", "");
+    place.rtc(&import).code(2).says("own is there already, and is no empty folder");
+    place.rtc(&["import", "nowhere", "--output", "new"]).code(6).says("nowhere/config.json");
+    place.write("family.yaml", "model_type: mine\n");
+    place
+        .rtc(&["import", "published", "--output", "new", "--family", "family.yaml"])
+        .code(2)
+        .says("family.yaml: no family");
+}
+
+#[test]
+fn a_family_of_a_file_is_taken() {
+    let place = Place::new();
+    publish(&place, "published");
+    let own = include_str!("../../../specs/families/llama.yaml").replace("model_type: llama", "model_type: mine");
+    place.write("mine.yaml", &own);
+    place.rtc(&["import", "published", "--output", "own", "--family", "mine.yaml"]).code(0).says("; mine, ");
+    assert!(place.read("own/model.rt").contains("model mine {"), "{}", place.read("own/model.rt"));
+}
+
+/// Every folder of `RTC_PRETRAINED`, in today's form and in that of older files, by the path of a user: import, export, PyTorch.
+#[test]
+fn folders_give_the_float64_numbers_of_their_models() {
+    let Some(folder) = std::env::var_os("RTC_PRETRAINED").map(std::path::PathBuf::from) else {
+        return python::skip("RTC_PRETRAINED names no folder with published models");
+    };
+    let Some(mut python) = Process::start("pretrained.py") else { return };
+    let (place, mut compared) = (Place::new(), 0);
+    let mut folders: Vec<_> =
+        fs::read_dir(&folder).expect("a folder").map(|entry| entry.expect("an entry").path()).collect();
+    folders.retain(|path| path.join("io.safetensors").is_file() && path.join("config.json").is_file());
+    folders.sort();
+    for path in folders {
+        let name = path.file_name().expect("a name").to_string_lossy().into_owned();
+        // Retrofits have a base, and logits of their own.
+        if name.starts_with("retrofit-") {
+            continue;
+        }
+        for config in ["config.json", "config.hub.json"].into_iter().filter(|config| path.join(config).is_file()) {
+            let (published, own) = (format!("{name}-{config}"), format!("{name}-{config}-own"));
+            fs::create_dir_all(place.path(&published)).expect("a new folder");
+            for file in fs::read_dir(&path).expect("a folder").map(|entry| entry.expect("an entry").path()) {
+                let file_name = file.file_name().expect("a name").to_string_lossy().into_owned();
+                if !file_name.starts_with("config") {
+                    symlink(&file, place.path(&format!("{published}/{file_name}"))).expect("a new link");
+                }
+            }
+            symlink(path.join(config), place.path(&format!("{published}/config.json"))).expect("a new link");
+            let said = place.rtc(&["import", &published, "--output", &own]);
+            if let Some((_, why)) = REFUSED.iter().find(|(refused, _)| *refused == name) {
+                said.code(2).says(why);
+                continue;
+            }
+            said.code(0);
+            let (spec, experiment) = (format!("{own}/model.rt"), format!("{own}/experiment.yaml"));
+            let (map, exported) = (format!("{own}/names.json"), format!("{own}/exported"));
+            let with = ["--experiment", &experiment, "--weights", &published, "--weights-map", &map];
+            place.rtc(&[&["export", &spec, "--format", "torch", "--output", &exported], &with[..]].concat()).code(0);
+            let found = python.ask(&json!({
+                "exported": place.path(&exported), "io": path.join("io.safetensors"), "names": place.path(&map),
+            }));
+            let (logits, gradients) = (found["logits"].as_f64(), found["gradients"].as_f64());
+            assert!(logits.is_some_and(|far| far < 1e-10), "{name}, {config}: {found}");
+            assert!(gradients.is_some_and(|far| far < 1e-10), "{name}, {config}: {found}");
+            assert!(found["compared"].as_u64().is_some_and(|count| count > 5), "{name}, {config}: {found}");
+            compared += 1;
+        }
+    }
+    assert!(compared > 0, "no folder of {} could be compared", folder.display());
+}
