@@ -116,6 +116,8 @@ pub enum Expr {
     Given,
     /// The score of a query and a key as it is before the expression: their product, times the scale.
     Score,
+    /// The angle by which a pair of channels turns from position to position, as it is before the expression.
+    Angle,
     /// `-x`
     Neg(Box<Expr>),
     /// `not x`
@@ -271,7 +273,9 @@ impl Expr {
     /// The parts of an expression, in order.
     pub fn operands(&self) -> Vec<&Expr> {
         match self {
-            Self::Int(_) | Self::Float(_) | Self::Bool(_) | Self::Var(_) | Self::Given | Self::Score => Vec::new(),
+            Self::Int(_) | Self::Float(_) | Self::Bool(_) | Self::Var(_) | Self::Given | Self::Score | Self::Angle => {
+                Vec::new()
+            }
             Self::Neg(x) | Self::Not(x) => vec![x],
             Self::Binary(_, a, b) => vec![a, b],
             Self::Call(_, args) | Self::Learn(_, args) | Self::Read(_, args) => args.iter().collect(),
@@ -280,11 +284,17 @@ impl Expr {
     }
 
     /// Whether something holds for a part of it. Asked while models run, so nothing is collected.
-    fn any(&self, holds: &impl Fn(&Self) -> bool) -> bool {
+    pub(crate) fn any(&self, holds: &impl Fn(&Self) -> bool) -> bool {
         let among = |args: &[Self]| args.iter().any(|x| x.any(holds));
         holds(self)
             || match self {
-                Self::Int(_) | Self::Float(_) | Self::Bool(_) | Self::Var(_) | Self::Given | Self::Score => false,
+                Self::Int(_)
+                | Self::Float(_)
+                | Self::Bool(_)
+                | Self::Var(_)
+                | Self::Given
+                | Self::Score
+                | Self::Angle => false,
                 Self::Neg(x) | Self::Not(x) => x.any(holds),
                 Self::Binary(_, a, b) => a.any(holds) || b.any(holds),
                 Self::Call(_, args) | Self::Learn(_, args) | Self::Read(_, args) => among(args),
@@ -394,6 +404,7 @@ impl Expr {
             Self::Var(v) => write!(f, "{}", v.name())?,
             Self::Given => write!(f, "given")?,
             Self::Score => write!(f, "score")?,
+            Self::Angle => write!(f, "angle")?,
             Self::Neg(x) => {
                 write!(f, "-")?;
                 x.write(f, NEG)?;

@@ -224,6 +224,7 @@ fn checked(form: Form<'_>) -> Vec<Model> {
     files.retain(|f| f.extension().is_some_and(|e| e == "rt"));
     let cases = root().join("tests/cases/models");
     let names = [
+        "angles.rt",
         "choices.rt",
         "definitions.rt",
         "halting.rt",

@@ -848,7 +848,7 @@ fn sinusoid(e: &mut Eval<'_, '_>, c: &Application<'_>) -> Option<ExpressionValue
     }
     let width = c.block.int("to").unwrap_or(e.l.width);
     let layout = if c.block.word("layout") == Some("half") { Layout::Half } else { Layout::Pairs };
-    let base = c.block.float("base").unwrap_or(10_000.0);
+    let base = c.block.float("base").unwrap_or(attribute::USUAL_BASE);
     let attrs = Attrs::of(attribute::WIDTH, width)
         .with_some(attribute::LAYOUT, Some(layout).filter(|layout| *layout != Layout::Pairs))
         .with_some(attribute::BASE, Some(base).filter(|base| *base != 10_000.0));

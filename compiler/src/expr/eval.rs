@@ -214,7 +214,7 @@ impl Walk<'_, '_> {
             Expr::Draw(draw) => draw.value(self.env, self.chance)?,
             Expr::Learn(_, indices) => self.read(indices, EvalError::Learned)?,
             Expr::Read(_, indices) => self.read(indices, EvalError::Read)?,
-            Expr::Score => self.read(&[], EvalError::Read)?,
+            Expr::Score | Expr::Angle => self.read(&[], EvalError::Read)?,
         })
     }
 

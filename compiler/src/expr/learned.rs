@@ -49,10 +49,10 @@ pub fn tables(expr: &Expr) -> Uses<'_> {
     found
 }
 
-/// How often an expression reads tables, values and the score.
+/// How often an expression reads tables, values, and the number that it changes.
 pub(super) fn uses(expr: &Expr) -> usize {
     match expr {
-        Expr::Learn(..) | Expr::Read(..) | Expr::Score => 1,
+        Expr::Learn(..) | Expr::Read(..) | Expr::Score | Expr::Angle => 1,
         Expr::Int(_) | Expr::Float(_) | Expr::Bool(_) | Expr::Var(_) | Expr::Given => 0,
         Expr::Neg(x) | Expr::Not(x) => uses(x),
         Expr::Binary(_, a, b) => uses(a) + uses(b),

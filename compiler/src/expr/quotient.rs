@@ -10,7 +10,13 @@ impl Expr {
     pub fn is_whole(&self) -> bool {
         match self {
             Self::Int(_) | Self::Var(_) | Self::Given => true,
-            Self::Float(_) | Self::Bool(_) | Self::Not(_) | Self::Learn(..) | Self::Read(..) | Self::Score => false,
+            Self::Float(_)
+            | Self::Bool(_)
+            | Self::Not(_)
+            | Self::Learn(..)
+            | Self::Read(..)
+            | Self::Score
+            | Self::Angle => false,
             Self::Neg(x) => x.is_whole(),
             Self::Binary(BinaryOp::Pow, a, b) => a.is_whole() && b.is_whole() && is_natural(b),
             Self::Binary(op, a, b) => !op.is_boolean() && a.is_whole() && b.is_whole(),

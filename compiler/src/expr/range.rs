@@ -181,7 +181,7 @@ fn form(expr: &Expr, facts: &BiasFacts<'_>) -> NumberRange {
             _ => NumberRange::at_least(0.0),
         },
         // Parameters and values have single precision.
-        Expr::Learn(..) | Expr::Read(..) | Expr::Score => {
+        Expr::Learn(..) | Expr::Read(..) | Expr::Score | Expr::Angle => {
             NumberRange { low: -f64::from(f32::MAX), high: f64::from(f32::MAX) }
         }
         Expr::Bool(_) | Expr::Not(_) => NumberRange::ANY,
@@ -227,7 +227,7 @@ fn operator(op: BinaryOp, whole: bool, a: NumberRange, b: NumberRange) -> Number
 /// Whether every number in an expression is an integer.
 pub(crate) fn is_whole(expr: &Expr) -> bool {
     match expr {
-        Expr::Float(_) | Expr::Learn(..) | Expr::Read(..) | Expr::Score => false,
+        Expr::Float(_) | Expr::Learn(..) | Expr::Read(..) | Expr::Score | Expr::Angle => false,
         Expr::Call(Func::Floor, _) => true,
         Expr::Call(Func::When, args) => args.iter().skip(1).all(is_whole),
         Expr::Call(func, _) if *func == Func::Ln || func.of_real(0.0).is_some() => false,

@@ -14,6 +14,9 @@ use super::ops::{AttributeEntry, Op, Takes};
 use super::types::Attr;
 use crate::expr::{Expr, ScoreExpr};
 
+/// What the angles of rotary positions fall with from pair to pair, if nothing else is said.
+pub const USUAL_BASE: f64 = 10_000.0;
+
 /// The kind of an attribute's value.
 pub trait AttributeKind {
     /// The value as code reads and writes it.
@@ -695,9 +698,11 @@ attributes! {
     /// Which channels are turned together, or hold sine and cosine of one angle.
     LAYOUT = "layout": Layout = Layout::Pairs;
     /// What the angles fall with from pair to pair.
-    BASE = "base": PositiveNumber = 10_000.0;
+    BASE = "base": PositiveNumber = USUAL_BASE;
     /// How many channels of each head are turned, from its first one on.
     PART = "part": Positive;
+    /// What the angle of each pair of channels becomes: an expression of the `angle`.
+    ANGLE = "angle": Call;
     /// Which keys a query sees: `all`, `causal` or an expression.
     MASK = "mask": MaskOf = Mask::All;
     /// What scores become: an expression of the `score`, which is the scaled product.

@@ -46,6 +46,7 @@ pub mod ops;
 pub mod places;
 pub mod pointwise;
 pub mod roles;
+pub mod rotation;
 pub mod scalar;
 pub mod schedule;
 pub mod shape;

@@ -279,6 +279,7 @@ impl Reader<'_> {
                 // The verifier shows that channels lie inside.
                 (self.learned(Leaf::Value { value, of_query, channel }, true), Sort::Real)
             }
+            Expr::Angle => return Err(Untold(expr.clone())),
             Expr::Score => {
                 self.used();
                 (self.leaf(Leaf::Score), Sort::Real)

@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 
 use super::ops::Op;
 use super::pointwise;
+use super::rotation;
 use super::scalar::{ExprScalar, Leaf, Untold};
 use super::types::{BATCH, CLASSES, Dim, Elem, PAIRS, Type, VOCAB, prefixed, unprefixed};
 use crate::expr::{self, BiasFacts, Env, Expr, ReadFrom, ScalarValue, ScoreExpr, Var, eval};
@@ -83,10 +84,10 @@ pub fn rotate(s: &Signature<'_>) -> Result<Vec<Type>, String> {
     let width = s.dims(0).last().and_then(Dim::fixed);
     let head_width = width.filter(|width| width.is_multiple_of(heads)).ok_or_else(|| s.mismatch())? / heads;
     let part = s.attrs.find(attribute::PART).unwrap_or(head_width);
-    match part.is_multiple_of(2) && part <= head_width {
-        true => same(s),
-        false => Err(format!("{part} channels of a head of {head_width} cannot be turned in pairs")),
+    if !part.is_multiple_of(2) || part > head_width {
+        return Err(format!("{part} channels of a head of {head_width} cannot be turned in pairs"));
     }
+    rotation::of_node(s.attrs, head_width).and_then(|_| same(s))
 }
 
 /// Demands of operands that they are those of a `forward` op, and of the cotangents that they have the types of its results.

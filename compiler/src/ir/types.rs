@@ -318,6 +318,7 @@ impl From<&Expr> for Attr {
             Expr::Var(v) => Self::Word(v.name().to_owned()),
             Expr::Given => Self::Word("given".to_owned()),
             Expr::Score => Self::Word("score".to_owned()),
+            Expr::Angle => Self::Word("angle".to_owned()),
             Expr::Neg(x) => Self::call("neg", [Self::from(&**x)]),
             Expr::Not(x) => Self::call("not", [Self::from(&**x)]),
             Expr::Binary(op, a, b) => {
@@ -354,6 +355,7 @@ impl TryFrom<&Attr> for Expr {
                 "false" => Ok(Self::Bool(false)),
                 "given" => Ok(Self::Given),
                 "score" => Ok(Self::Score),
+                "angle" => Ok(Self::Angle),
                 name => {
                     VARS.into_iter().find(|v| v.name() == name).map(Self::Var).ok_or(format!("unknown name `{name}`"))
                 }

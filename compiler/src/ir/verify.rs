@@ -41,12 +41,13 @@ use super::types::{Attr, BATCH, CLASSES, Dim, Elem, FRAMED, LENGTH, PAIRS, Type,
 use crate::expr::{Expr, Var};
 
 /// Attributes that hold an expression of the language, or of a mask one of two words.
-const EXPRESSIONS: [&str; 5] = [
+const EXPRESSIONS: [&str; 6] = [
     attribute::MASK.row.name,
     attribute::SCORE.row.name,
     attribute::STOP.row.name,
     attribute::BOUND.row.name,
     attribute::OF.row.name,
+    attribute::ANGLE.row.name,
 ];
 
 /// A broken invariant. Always a fault of the compiler, never of a user.

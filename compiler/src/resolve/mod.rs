@@ -103,8 +103,8 @@ pub(crate) struct Allowed {
     vars: &'static [Var],
     given: bool,
     learn: bool,
-    /// Whether `score` is the score of a query and a key.
-    score: bool,
+    /// The number that it changes, by its name.
+    changes: Option<&'static Expr>,
     /// Words that stand for a whole value; the caller knows their meaning.
     pub(crate) words: &'static [&'static str],
     place: &'static str,
@@ -112,22 +112,24 @@ pub(crate) struct Allowed {
 
 /// Masks and biases by name.
 const ATTENTION: Allowed =
-    Allowed { vars: &Var::ALL, given: false, learn: true, score: false, words: &[], place: "a mask or bias" };
+    Allowed { vars: &Var::ALL, given: false, learn: true, changes: None, words: &[], place: "a mask or bias" };
 /// The mask of an attention.
 const MASK: Allowed = Allowed { words: &["past", "all"], ..ATTENTION };
 /// The bias of an attention.
 const BIAS: Allowed = Allowed { words: &["none"], ..ATTENTION };
 /// What the scores of an attention become.
-const SCORE: Allowed = Allowed { score: true, place: "a score", ..BIAS };
+const SCORE: Allowed = Allowed { changes: Some(&Expr::Score), place: "a score", ..BIAS };
+/// What the angles of rotary positions become.
+const ANGLE: Allowed = Allowed { changes: Some(&Expr::Angle), words: &["none"], place: "an angle", ..CONSTANT };
 /// Depths.
 pub(crate) const DEPTH: Allowed =
-    Allowed { vars: &[Var::Length], given: true, learn: false, score: false, words: &[], place: "a depth" };
+    Allowed { vars: &[Var::Length], given: true, learn: false, changes: None, words: &[], place: "a depth" };
 /// Numbers of choices in equations.
 pub(crate) const CHOICES: Allowed =
     Allowed { vars: &[Var::Length, Var::Step], place: "a number of choices", ..CONSTANT };
 /// Plain numbers.
 pub(crate) const CONSTANT: Allowed =
-    Allowed { vars: &[], given: false, learn: false, score: false, words: &[], place: "a constant" };
+    Allowed { vars: &[], given: false, learn: false, changes: None, words: &[], place: "a constant" };
 
 impl Allowed {
     /// What the mask, the bias or the score of an attention may use.
@@ -135,6 +137,7 @@ impl Allowed {
         match (&field.kind, &*field.name) {
             (FieldKind::Mask, _) => MASK,
             (_, "score") => SCORE,
+            (_, "angle") => ANGLE,
             _ => BIAS,
         }
     }
@@ -205,7 +208,7 @@ impl<'r> Resolver<'r> {
         if is_mask != (typed.ty == ExpressionType::Bool) {
             let (kind, message, label) = match is_mask {
                 true => (Kind::MaskNotBoolean, "a mask must be true or false", "this is a number"),
-                false => (Kind::BiasNotNumber, "a bias or a score must be a number", "this is true or false"),
+                false => (Kind::BiasNotNumber, "a bias, a score or an angle must be a number", "this is true or false"),
             };
             return self.problems.fail(Diagnostic::new(kind, expr.span, message).label(label));
         }
@@ -417,8 +420,8 @@ impl<'r> Resolver<'r> {
             }
             return self.misplaced(name, span);
         }
-        if name == "score" && self.allowed.score {
-            return leaf(Expr::Score, ExpressionType::Float);
+        if let Some(changed) = self.allowed.changes.filter(|changed| changed.to_string() == name) {
+            return leaf(changed.clone(), ExpressionType::Float);
         }
         match name {
             "past" if self.allowed.reads() => return leaf(Expr::past(), ExpressionType::Bool),
@@ -458,7 +461,11 @@ impl<'r> Resolver<'r> {
         let mut known = self.scopes.names(scope);
         known.extend(self.named.names());
         known.extend(self.allowed.vars.iter().map(|v| v.name()));
-        known.extend(self.allowed.score.then_some("score"));
+        known.extend(match self.allowed.changes {
+            Some(Expr::Score) => Some("score"),
+            Some(_) => Some("angle"),
+            None => None,
+        });
         if functions {
             known.extend(Func::ALL.iter().map(|f| f.name()));
             derived().for_each(|name| known.push(name));
@@ -467,7 +474,11 @@ impl<'r> Resolver<'r> {
         known.extend(self.allowed.words.iter().filter(|_| self.level == 1));
         let hint = did_you_mean(name, known);
         let message = format!("`{name}` is not defined");
-        let help = if name == "score" { "only `score` reads it: `score: score + ..` is what a bias adds" } else { "" };
+        let help = match name {
+            "score" => "only `score` reads it: `score: score + ..` is what a bias adds",
+            "angle" => "only `angle` reads it: `angle: angle / 8` turns pairs of channels more slowly",
+            _ => "",
+        };
         self.problems.fail(Diagnostic::new(Kind::UnknownName, span, message).label(hint).help(help))
     }
 

@@ -104,6 +104,7 @@ fn values(field: &StatementField) -> Vec<String> {
         FieldKind::Function => ["gelu", "tanh"].map(str::to_owned).into(),
         FieldKind::Mask => ["past", "all"].map(str::to_owned).into(),
         FieldKind::Bias if field.name == "score" => ["score * learn[head]", "score + i"].map(str::to_owned).into(),
+        FieldKind::Bias if field.name == "angle" => ["angle / 2", "0.1 * angle^2"].map(str::to_owned).into(),
         FieldKind::Bias => ["0.5 * (i - j)", "learn[head]"].map(str::to_owned).into(),
         FieldKind::Depth => ["2"].map(str::to_owned).into(),
         FieldKind::Choices => ["3"].map(str::to_owned).into(),

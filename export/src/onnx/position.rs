@@ -2,6 +2,7 @@
 
 use rtc_compiler::ir::attribute::{self, Layout, Origin, PositionKind};
 use rtc_compiler::ir::graph::Node;
+use rtc_compiler::ir::rotation;
 use rtc_compiler::ir::types::Dim;
 
 use super::build::{AxisSize, OnnxBuilder, RaggedAxis};
@@ -97,10 +98,10 @@ impl OnnxBuilder<'_> {
         let dims = self.graph.ty(node.operands[0]).dims();
         let width = dims.last().and_then(Dim::fixed).unwrap_or(1);
         let e = width / heads;
-        let (turning, base) = (node.find(attribute::PART).unwrap_or(e), node.get(attribute::BASE));
+        let turning = node.find(attribute::PART).unwrap_or(e);
         let positions = self.positions(node);
         let part = |pair: usize| 2.0 * pair as f64 / turning as f64;
-        let frequencies: Vec<f64> = (0..turning / 2).map(|pair| base.powf(-part(pair))).collect();
+        let frequencies = rotation::of_node(&node.attrs, e).expect("a verified node has angles");
         let angles = self.angles(&positions, &frequencies);
         let (mut sine, mut cosine) = (self.op("Sin", &[&angles]), self.op("Cos", &[&angles]));
         let sign = match node.get(attribute::KIND) {

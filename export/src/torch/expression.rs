@@ -191,7 +191,7 @@ fn plain(expr: &Expr, step: &str, limited: bool, sections: &mut Vec<&'static str
             }
         }
         Expr::Draw(_) => return Err(untold(Untold(expr.clone()))),
-        Expr::Learn(..) | Expr::Read(..) | Expr::Score => {
+        Expr::Learn(..) | Expr::Read(..) | Expr::Score | Expr::Angle => {
             return Err(Refused("a depth that reads a table or a value".to_owned()));
         }
     })

@@ -9,6 +9,7 @@ use rtc_compiler::ir::graph::{Graph, Node, Value};
 use rtc_compiler::ir::ops::Op;
 use rtc_compiler::ir::places::is_chosen;
 use rtc_compiler::ir::pointwise::{self, Pointwise, Scalar};
+use rtc_compiler::ir::rotation;
 use rtc_compiler::ir::types::{Attr, Dim, Elem, Type};
 
 use super::code::{Binds, Code};
@@ -74,6 +75,7 @@ const KNOWN: &[Attribute] = &[
     attribute::P.row,
     attribute::PADDING.row,
     attribute::PART.row,
+    attribute::ANGLE.row,
     attribute::PARTS.row,
     attribute::PLAN.row,
     attribute::POSITION.row,
@@ -689,6 +691,12 @@ impl OpCall<'_> {
         }
         if let Some(part) = node.find(attribute::PART) {
             text += &format!(", part={part}");
+        }
+        if self.node.has(attribute::ANGLE) {
+            let width = self.ty(0).dims().last().and_then(Dim::fixed).unwrap_or(heads);
+            let angles = rotation::of_node(&self.node.attrs, width / heads).map_err(Refused)?;
+            let angles: Vec<String> = angles.into_iter().map(number).collect();
+            text += &format!(", angles=[{}]", angles.join(", "));
         }
         text += ")";
         Ok(self.support("rotate", text))

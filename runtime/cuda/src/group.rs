@@ -3,6 +3,7 @@
 use rtc_compiler::ir::attribute::{self, Draws, Origin, Reduction};
 use rtc_compiler::ir::graph::Value;
 use rtc_compiler::ir::ops::Op;
+use rtc_compiler::ir::types::Attr;
 use rtc_compiler::plan::group::{Group, units};
 use rtc_compiler::plan::{Plan, Step};
 
@@ -306,7 +307,7 @@ impl<T: Element> DeviceExecutor<T> {
             }
             None => at.per,
         };
-        let (cosines, sines) = self.rotation(rotation, longest);
+        let (cosines, sines) = self.rotation(rotation, c.node.find(attribute::ANGLE), longest);
         let origin = at.axis.as_ref().filter(|_| from_row).map(|axis| &axis.origin);
         let places = at.axis.as_ref().and_then(|axis| axis.places.as_ref());
         let ([x], narrow) = self.kept(c, [0], 0);
@@ -337,9 +338,9 @@ impl<T: Element> DeviceExecutor<T> {
     }
 
     /// Cosines and sines for so many positions. Tables grow to powers of two, and seldom.
-    fn rotation(&mut self, rotation: Rotation, positions: usize) -> (DeviceArray, DeviceArray) {
+    fn rotation(&mut self, rotation: Rotation, changed: Option<&Attr>, positions: usize) -> (DeviceArray, DeviceArray) {
         grown(&mut self.rotations, rotation, positions, |count| {
-            let (cosines, sines) = self.tables.upto(rotation, count).numbers();
+            let (cosines, sines) = self.tables.upto(rotation, changed, count).numbers();
             (self.pool.keep(cosines), self.pool.keep(sines))
         })
     }

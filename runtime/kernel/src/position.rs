@@ -1,15 +1,18 @@
 //! Rotary positions, plain (RoPE) and with decay (xPos), on pairs of channels.
 //!
-//! Of every head the first r channels turn, or all. Pair i turns by `p w_i` with `w_i = base^(-2i/r)` at position p of its row; it is
-//! channels 2i and 2i + 1, or i and i + r/2. xPos besides multiplies queries by `z_i^(p/512)` and keys by `z_i^(-p/512)` with
+//! Of every head the first r channels turn, or all. Pair i turns by `p w_i` with `w_i = base^(-2i/r)` at position p of its row, or by what
+//! an expression makes of it ([`rotation`]); it is channels 2i and 2i + 1, or i and i + r/2. xPos besides multiplies queries by `z_i^(p/512)` and keys by `z_i^(-p/512)` with
 //! `z_i = (2i/r + 0.4) / 1.4`, so that a product of both decays with the distance. Positions count from the start of the row; a
 //! common shift cancels in the product.
 //!
 //! Source: Su et al. 2021 (RoPE), arXiv:2104.09864; Sun et al. 2022 (xPos), arXiv:2212.10554; a part of the channels, halves: Black et
 //! al. 2022 (GPT-NeoX), arXiv:2204.06745.
 
-use rtc_compiler::ir::attribute::{self, Attrs};
+use rtc_compiler::expr::Expr;
+use rtc_compiler::ir::attribute::{self, Attrs, USUAL_BASE};
 pub use rtc_compiler::ir::attribute::{Layout, PositionKind};
+use rtc_compiler::ir::rotation;
+use rtc_compiler::ir::types::Attr;
 use std::collections::BTreeMap;
 
 use super::Real;
@@ -41,19 +44,37 @@ pub struct Rotation {
     pub part: usize,
     /// The bits of the base: tables are found by the rotation.
     base: u64,
+    /// A number for the expression that changes the angles; 0 for none.
+    changed: u64,
+}
+
+/// A number that tells expressions apart, FNV-1a.
+fn told_apart(hash: u64, attr: &Attr) -> u64 {
+    let bytes = |hash: u64, bytes: &[u8]| {
+        bytes.iter().fold(hash, |hash, byte| (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3))
+    };
+    match attr {
+        Attr::Int(v) => bytes(hash, &v.to_le_bytes()),
+        Attr::Float(v) => bytes(hash, &v.to_bits().to_le_bytes()),
+        Attr::Word(text) | Attr::Text(text) => bytes(hash, text.as_bytes()),
+        Attr::Call(name, args) => {
+            args.iter().fold(bytes(hash, name.as_bytes()), |hash, arg| told_apart(bytes(hash, b","), arg))
+        }
+    }
 }
 
 impl Rotation {
     /// Neighbours among so many channels, with the usual base.
     pub fn new(kind: PositionKind, part: usize) -> Self {
-        Self { kind, layout: Layout::Pairs, part, base: 10_000_f64.to_bits() }
+        Self { kind, layout: Layout::Pairs, part, base: USUAL_BASE.to_bits(), changed: 0 }
     }
 
     /// That of a node, with heads of a width.
     pub fn of(attrs: &Attrs, head_width: usize) -> Self {
         let part = attrs.find(attribute::PART).unwrap_or(head_width);
         let own = Self::new(attrs.get(attribute::KIND), part);
-        own.with_layout(attrs.get(attribute::LAYOUT)).with_base(attrs.get(attribute::BASE))
+        let changed = attrs.find(attribute::ANGLE).map_or(0, |angle| told_apart(0xcbf2_9ce4_8422_2325, angle));
+        Self { changed, ..own.with_layout(attrs.get(attribute::LAYOUT)).with_base(attrs.get(attribute::BASE)) }
     }
 
     /// The same with other pairs.
@@ -84,10 +105,10 @@ impl Rotation {
         }
     }
 
-    /// Cosine and sine of a pair at a position, times the decay factor.
-    fn wave(self, pair: usize, position: usize) -> (f64, f64) {
+    /// Cosine and sine of a pair that turns by an angle, at a position, times the decay factor.
+    fn wave(self, (pair, angle): (usize, f64), position: usize) -> (f64, f64) {
         let part = 2.0 * pair as f64 / self.part as f64;
-        let angle = position as f64 * f64::from_bits(self.base).powf(-part);
+        let angle = position as f64 * angle;
         let power = position as f64 / SCALE_BASE;
         let base = (part + 0.4) / 1.4;
         let factor = match self.kind {
@@ -111,6 +132,8 @@ pub struct PositionTables<T> {
 #[derive(Clone, Debug)]
 pub struct RotationTable<T> {
     rotation: Rotation,
+    /// Of every pair.
+    angles: Vec<f64>,
     cosines: Vec<T>,
     /// Those of the first channel of a pair with the opposite sign.
     sines: Vec<T>,
@@ -127,14 +150,23 @@ impl<T: Real> PositionTables<T> {
         &self.tables[&rotation]
     }
 
-    /// The table of a rotation, with at least the first `positions` positions.
-    pub fn upto(&mut self, rotation: Rotation, positions: usize) -> &RotationTable<T> {
-        let empty = || RotationTable { rotation, cosines: Vec::new(), sines: Vec::new() };
+    /// The table of a rotation, with at least the first `positions` positions; `changed` is the expression of its angles.
+    ///
+    /// # Panics
+    /// If an angle has no number, which the verifier of graphs refuses.
+    pub fn upto(&mut self, rotation: Rotation, changed: Option<&Attr>, positions: usize) -> &RotationTable<T> {
+        let empty = || {
+            let changed = changed.map(Expr::try_from).transpose();
+            let angles =
+                changed.and_then(|expr| rotation::angles(rotation.part, f64::from_bits(rotation.base), expr.as_ref()));
+            let angles = angles.expect("a verified node has angles");
+            RotationTable { rotation, angles, cosines: Vec::new(), sines: Vec::new() }
+        };
         let table = self.tables.entry(rotation).or_insert_with(empty);
         for position in table.cosines.len().checked_div(rotation.part).unwrap_or(positions)..positions {
             for channel in 0..rotation.part {
                 let (pair, first) = rotation.pair(channel);
-                let (cosine, sine) = rotation.wave(pair, position);
+                let (cosine, sine) = rotation.wave((pair, table.angles[pair]), position);
                 table.cosines.push(T::from_f64(cosine));
                 table.sines.push(T::from_f64(if first { -sine } else { sine }));
             }

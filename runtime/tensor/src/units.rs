@@ -192,7 +192,7 @@ impl<T: TensorNumber> TensorExecutor<T> {
         };
         let mut tables = self.tables.borrow_mut();
         let reach = places.iter().max().map_or(0, |place| place + 1);
-        let (cosines, sines) = tables.upto(rotation, reach).numbers();
+        let (cosines, sines) = tables.upto(rotation, c.node.find(attribute::ANGLE), reach).numbers();
         let (part, reach) = (rotation.part, cosines.len() / rotation.part);
         let indices = self.indices(&places.iter().map(|place| *place as u32).collect::<Vec<_>>())?;
         let [cosines, sines] = [cosines, sines].map(|table| -> Candle<Tensor> {

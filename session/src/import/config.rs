@@ -61,6 +61,17 @@ const ROPE: &[&str] = &[
     "type",
 ];
 
+/// The positions of the rows that a model was trained on before its angles were slowed down.
+const TRAINED_LENGTH: &str = "original_max_position_embeddings";
+
+/// Angles that are slower than usual, as settings of a layer.
+struct SlowerAngles {
+    kind: String,
+    angle: String,
+    /// A factor on the scores.
+    scale: Option<String>,
+}
+
 /// The fields of a model.
 #[derive(Debug)]
 pub(super) struct Config {
@@ -152,7 +163,8 @@ impl Config {
         })
     }
 
-    /// The fields of a layer: those of the model, with `theta` and `part` of its positions, the keys that are `seen`, and whether it `turns`.
+    /// The fields of a layer: those of the model, with `theta`, `part`, `angle` and `rope_scale` of its positions, the keys that are `seen`,
+    /// and whether it `turns`.
     ///
     /// # Errors
     /// Positions that can't be imported.
@@ -173,8 +185,23 @@ impl Config {
         }
         let part = rope.get("partial_rotary_factor").and_then(Value::as_f64).filter(|part| *part != 1.0);
         let width = model.get("head_dim").and_then(Value::as_u64);
-        if let Some((part, width)) = part.zip(width) {
-            fields.insert("part".to_owned(), ((width as f64 * part) as u64).into());
+        let part = part.zip(width).map(|(part, width)| (width as f64 * part) as u64);
+        if let Some(part) = part {
+            fields.insert("part".to_owned(), part.into());
+        }
+        if let Some(slower) = self.slower(&rope, part.or(width), part.is_some())? {
+            let takes = |line: &str| family.names().any(|name| name == line);
+            for (name, text) in [("angle", Some(slower.angle)), ("rope_scale", slower.scale)] {
+                if let Some(text) = text {
+                    if !takes(name) {
+                        let (kind, family) = (slower.kind.as_str(), &family.model_type);
+                        return Err(
+                            self.refused(&format!("no layer of `{family}` takes positions of the kind `{kind}`"))
+                        );
+                    }
+                    fields.insert(name.to_owned(), text.into());
+                }
+            }
         }
         let turned = model.get("no_rope_layers").and_then(Value::as_array);
         let interval = model.get("no_rope_layer_interval").and_then(Value::as_u64).filter(|every| *every > 0);
@@ -214,6 +241,50 @@ impl Config {
         })
     }
 
+    /// The angles of a layer that are slower than usual, for so many channels that turn.
+    fn slower(
+        &self,
+        rope: &Map<String, Value>,
+        channels: Option<u64>,
+        in_part: bool,
+    ) -> Result<Option<SlowerAngles>, SessionFailure> {
+        let kind = ["rope_type", "type"].iter().find_map(|name| rope.get(*name)).and_then(Value::as_str);
+        let Some(kind) = kind.filter(|kind| *kind != "default") else { return Ok(None) };
+        let refused = |what: &str| {
+            Err(self.refused(&format!("its positions are of the kind `{kind}`{what}, which can't be imported")))
+        };
+        let known = ["factor", "low_freq_factor", "high_freq_factor", "beta_fast", "beta_slow", "attention_factor"];
+        let known: Vec<&str> = known.into_iter().chain(ROPE.iter().copied()).chain([TRAINED_LENGTH]).collect();
+        if let Some((name, _)) = rope.iter().find(|(name, value)| !known.contains(&name.as_str()) && !value.is_null()) {
+            return refused(&format!(" with `{name}`"));
+        }
+        let number = |name: &str| match rope.get(name).and_then(Value::as_f64).filter(|number| *number > 0.0) {
+            Some(number) => Ok(number),
+            None => Err(self.refused(&format!("`{name}` of its positions is no number above 0"))),
+        };
+        let or = |name: &str, usual: f64| {
+            if rope.get(name).is_some_and(|own| !own.is_null()) { number(name) } else { Ok(usual) }
+        };
+        let factor = number("factor")?;
+        let (angle, scale) = match (kind, channels) {
+            ("linear", _) => (format!("angle / {factor:?}"), None),
+            ("llama3", _) => {
+                let (low, high) = (number("low_freq_factor")?, number("high_freq_factor")?);
+                (format!("llama3(angle, {factor:?}, {low:?}, {high:?}, {:?})", number(TRAINED_LENGTH)?), None)
+            }
+            // The factor on cosines and sines is one on scores where all channels turn.
+            ("yarn", Some(channels)) if !in_part => {
+                let (fast, slow) = (or("beta_fast", 32.0)?, or("beta_slow", 1.0)?);
+                let (length, base) = (number(TRAINED_LENGTH)?, number("rope_theta")?);
+                let wave = or("attention_factor", if factor > 1.0 { 0.1 * factor.ln() + 1.0 } else { 1.0 })?;
+                let angle = format!("yarn(angle, {factor:?}, {fast:?}, {slow:?}, {length:?}, {base:?}, {channels})");
+                (angle, Some(format!("{wave:?}^2 / {channels}^0.5")))
+            }
+            _ => return refused(if kind == "yarn" { " for a part of the channels" } else { "" }),
+        };
+        Ok(Some(SlowerAngles { kind: kind.to_owned(), angle, scale }))
+    }
+
     /// The positions of a layer: `rope_theta`, `partial_rotary_factor`.
     fn rope(&self, model: &ConfigFields, is_sliding: bool) -> Result<Map<String, Value>, SessionFailure> {
         let object = |name: &str| model.get(name).and_then(Value::as_object);
@@ -238,12 +309,6 @@ impl Config {
             if let Some(value) = own(field) {
                 rope.entry(name).or_insert(value);
             }
-        }
-        let kind = ["rope_type", "type"].iter().find_map(|name| rope.get(*name)).and_then(Value::as_str);
-        if let Some(kind) = kind.filter(|kind| *kind != "default") {
-            return Err(
-                self.refused(&format!("its positions are of the kind `{kind}`, and only `default` can be imported"))
-            );
         }
         Ok(rope)
     }

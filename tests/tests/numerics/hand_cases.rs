@@ -336,7 +336,7 @@ fn case_10_xpos() {
     let mut tables = PositionTables::<f64>::new();
     let mut rotated = |x: [f64; 4], kind: PositionKind, position: usize| {
         let mut y = [0.0; 4];
-        rotate(&x, tables.upto(Rotation::new(kind, 4), position + 1), 1, 4, position, Direction::Forward, &mut y);
+        rotate(&x, tables.upto(Rotation::new(kind, 4), None, position + 1), 1, 4, position, Direction::Forward, &mut y);
         y
     };
     let mut product = |query: usize, key: usize| {

@@ -12,6 +12,7 @@ use crate::ir::attribute::{self, Attrs, Layout, Mask, Origin, PositionKind, Rela
 use crate::ir::graph::{InvalidNode, Value};
 use crate::ir::ops::Op;
 use crate::ir::pointwise::Pointwise;
+use crate::ir::rotation;
 use crate::ir::types::{Attr, Dim};
 use crate::lower::{LayerInputs, LinearInit, Lower, need, remember};
 use crate::schema::{
@@ -137,11 +138,14 @@ fn rotation() -> Vec<StatementField> {
          all layers that share them, as in Transformer-XL unless untied";
     let base = "what the angles fall with from pair to pair; 10,000 if left out";
     let part = "how many channels of each head are turned, an even number; all if left out";
+    let angle = "what the `angle` of each pair of channels, by which it turns from position to position, becomes, as `angle / 8` for rows that \
+         are 8 times as long; the same if left out";
     vec![
         optional_word("relative_biases", &["own", "shared"], relative_biases).beside("position", &["relative_xl"]),
         optional_word("layout", &["pairs", "half"], layout).beside("position", TURNING),
         float("base", Default::Absent, Bounds::above_zero(1e12), base).beside("position", TURNING),
         int("part", Default::Absent, SIZE, part).beside("position", TURNING),
+        of_kind("angle", FieldKind::Bias, Default::Absent, angle).beside("position", TURNING),
     ]
 }
 
@@ -187,6 +191,10 @@ pub(crate) fn broken(block: &Block, width: usize) -> Option<(&'static str, Kind,
         (_, Some(_), Some(n)) if n % 2 == 1 || n > width => {
             indivisible("part", format!("{n} of {width} channels can't be turned in pairs"), even)
         }
+        (_, Some(_), _) if angles(block, width).is_err() => {
+            let message = angles(block, width).err().unwrap_or_default();
+            Some(("angle", Kind::OutOfRange, message, "an angle has a number for every pair of channels"))
+        }
         _ if block.expr("score").is_some() && (block.expr("bias").is_some() || block.float("softcap").is_some()) => {
             let other = if block.expr("bias").is_some() { "bias" } else { "softcap" };
             let message = format!("`score` says what scores become, and `{other}` too");
@@ -210,6 +218,15 @@ pub(crate) fn broken(block: &Block, width: usize) -> Option<(&'static str, Kind,
         }
         _ => None,
     }
+}
+
+/// The angles of the pairs of channels of heads with a width.
+///
+/// # Errors
+/// One sentence about a pair that has none.
+fn angles(block: &Block, width: usize) -> Result<Vec<f64>, String> {
+    let base = block.float("base").unwrap_or(attribute::USUAL_BASE);
+    rotation::angles(block.int("part").unwrap_or(width), base, block.expr("angle"))
 }
 
 /// Whether gradients stop at some keys.
@@ -443,7 +460,8 @@ fn turned(l: &mut Lower<'_>, block: &Block, x: Value, kind: PositionKind, heads:
         .with(attribute::ORIGIN, if l.around.global_positions { Origin::Row } else { Origin::Axis })
         .with_some(attribute::LAYOUT, (block.word("layout") == Some("half")).then_some(Layout::Half))
         .with_some(attribute::BASE, block.float("base"))
-        .with_some(attribute::PART, block.int("part"));
+        .with_some(attribute::PART, block.int("part"))
+        .with_some(attribute::ANGLE, block.expr("angle").map(Attr::from).as_ref());
     l.one(Op::Rotate, &[x], attrs)
 }
 

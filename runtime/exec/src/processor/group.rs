@@ -234,7 +234,8 @@ impl<T: Element> Executor<T> {
                 let axis = c.axis(0);
                 let origin = |row: usize| if c.get(attribute::ORIGIN) == Origin::Row { axis.origin[row] } else { 0 };
                 let longest = (0..c.view.rows()).map(|row| origin(row) + axis.reach(row)).max().unwrap_or(0);
-                self.tables.upto(Rotation::of(&c.node.attrs, c.last(0) / c.get(attribute::HEADS)), longest);
+                let rotation = Rotation::of(&c.node.attrs, c.last(0) / c.get(attribute::HEADS));
+                self.tables.upto(rotation, c.node.find(attribute::ANGLE), longest);
             }
             _ => {}
         }

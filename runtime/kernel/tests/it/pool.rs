@@ -181,7 +181,7 @@ fn rotations_equal_the_definition_and_transpose() {
                 let x = numbers("x", len);
                 let places: Vec<usize> = (first..first + positions).collect();
                 let expected = xpos_reference(&x, &places, heads, e, rotation, base);
-                let table = tables.0.upto(rotation, first + positions);
+                let table = tables.0.upto(rotation, None, first + positions);
                 let y = filled(len, |y| rotate(&x, table, heads, e, first, Direction::Forward, y));
                 close(&y, &expected, 1e-13);
                 // <dy, A x> = <A^T dy, x>
@@ -189,7 +189,7 @@ fn rotations_equal_the_definition_and_transpose() {
                 let dx = filled(len, |dx| rotate(&dy, table, heads, e, first, Direction::Transposed, dx));
                 let dot = |a: &[f64], b: &[f64]| a.iter().zip(b).map(|(a, b)| a * b).sum::<f64>();
                 close(&[dot(&dy, &expected)], &[dot(&dx, &x)], 1e-11);
-                let table = tables.1.upto(rotation, first + positions);
+                let table = tables.1.upto(rotation, None, first + positions);
                 let y = filled(len, |y| rotate(&singles("x", len), table, heads, e, first, Direction::Forward, y));
                 close32(&y, &expected, 1e-6);
             }
