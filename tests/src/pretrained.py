@@ -1,5 +1,5 @@
 """Logits and gradients of an exported model in double precision against those of a folder in Hugging Face's format: `io.safetensors` has
-tokens, logits, and the gradients of the mean loss over all next tokens, by the names of the folder."""
+tokens, logits, and the gradients of the mean loss over all next tokens, by the names of the folder and behind a prefix."""
 
 import importlib.util
 import json
@@ -19,20 +19,20 @@ def loaded(folder):
 
 
 def compared(request):
-    model, io = loaded(request["exported"]), load_file(request["io"])
+    model, io, prefix = loaded(request["exported"]), load_file(request["io"]), request["prefix"]
     losses, logits = [], 0.0
     for row in range(sum(name.startswith("tokens.") for name in io)):
         tokens = io[f"tokens.{row}"]
         own = model(tokens[None], torch.tensor([len(tokens)])).reshape(len(tokens), -1)
-        logits = max(logits, (own - io[f"logits.{row}"]).abs().max().item())
+        logits = max(logits, (own - io[f"{prefix}logits.{row}"]).abs().max().item())
         losses.append(torch.nn.functional.cross_entropy(own[:-1], tokens[1:], reduction="none"))
     torch.cat(losses).mean().backward()
     parameters, gradients, count = dict(model.named_parameters()), 0.0, 0
     for theirs, own in json.load(open(request["names"])).items():
         own = {"to": own} if isinstance(own, str) else own
-        if own is None or f"grad.{theirs}" not in io:
+        if own is None or f"{prefix}grad.{theirs}" not in io:
             continue
-        expected = io[f"grad.{theirs}"]
+        expected = io[f"{prefix}grad.{theirs}"]
         if "rows" in own:
             parts = [parameters[name].grad for name in own["rows"]]
             groups = own.get("groups", 1)

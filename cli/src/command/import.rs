@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use clap::Args;
-use rtc_session::import::{EXPERIMENT, NAMES, SPEC, TEXT, import};
+use rtc_session::import::{EXPERIMENT, LoopedLayers, NAMES, SPEC, TEXT, import};
 
 use crate::exit::{CommandResult, Exit};
 use crate::terminal::{Terminal, quoted};
@@ -12,6 +12,7 @@ const EXAMPLES: &str = "\
 Examples:
   rtc import SmolLM2-135M --output smol             the folder has config.json, tokenizer.json and model.safetensors
   rtc import SmolLM2-135M --output measured --text letters.txt
+  rtc import SmolLM2-135M --output looped --loop 0..1          the same model, its layers 0 and 1 in a loop
   cd smol && rtc generate model.rt --experiment experiment.yaml --weights ../SmolLM2-135M --weights-map names.json 'Once'
 ";
 
@@ -32,15 +33,23 @@ pub(crate) struct Options {
     /// A text on which the model is measured and trained; one sentence without it
     #[arg(long, value_name = "FILE")]
     text: Option<PathBuf>,
+    /// Put layers FIRST to LAST, counted from 0, into a loop of one step, whose `steps` are then swept or trained
+    #[arg(long, value_name = "FIRST..LAST", value_parser = layers)]
+    r#loop: Option<LoopedLayers>,
     /// A file that describes the family of the model, in the place of those of the program
     #[arg(long, value_name = "FILE")]
     family: Option<PathBuf>,
 }
 
+fn layers(text: &str) -> Result<LoopedLayers, String> {
+    let ends = text.split_once("..").and_then(|(first, last)| Some((first.parse().ok()?, last.parse().ok()?)));
+    ends.map(|(first, last)| LoopedLayers { first, last }).ok_or_else(|| "layers are FIRST..LAST, as 4..11".to_owned())
+}
+
 /// Imports.
 pub(crate) fn run(options: &Options, terminal: &Terminal) -> CommandResult {
-    let Options { folder, output, text, family } = options;
-    let found = import(folder, output, text.as_deref(), family.as_deref())?;
+    let Options { folder, output, text, family, r#loop } = options;
+    let found = import(folder, output, text.as_deref(), family.as_deref(), *r#loop)?;
     let at = output.display();
     let text = if text.is_none() { format!(", {TEXT}") } else { String::new() };
     terminal.message(&format!(

@@ -47,7 +47,8 @@ pub struct Imported {
 }
 
 /// Reads a folder with `config.json`, `tokenizer.json` and safetensors, and writes a spec, an experiment on the file `text` and a map of names
-/// into a new folder. `family` is a file of a family that is none of the program's.
+/// into a new folder. `family` is a file of a family that is none of the program's; layers that are `looped` stand in a loop of one step, which
+/// gives what the published model gives.
 ///
 /// # Errors
 /// A file can't be read or written; a field of `config.json` is not known, or can't be imported; a weight is missing, is one too many, or has
@@ -57,6 +58,7 @@ pub fn import(
     output: &Path,
     text: Option<&Path>,
     family: Option<&Path>,
+    looped: Option<LoopedLayers>,
 ) -> Result<Imported, SessionFailure> {
     let config = Config::read(&folder.join("config.json"))?;
     let family = family_of(&config, family)?;
@@ -67,7 +69,7 @@ pub fn import(
         (0..count).map(|layer| config.of_layer(&model, &family, layer)).collect::<Result<_, _>>()?;
     let names = NamesInFile { file: &file, prefix: &family.prefix };
     let is_tied = model.get("tie_word_embeddings") == Some(&Value::Bool(true)) && !names.has_head(&family);
-    let body = Body::of(&config, &family, &layers)?;
+    let body = Body::of(&config, &family, &layers, looped)?;
     let about = format!("{}: {count} layers, imported from `{}`.", family.about, model_name(folder));
     let spec = spec(&family, &model, &body, (&about, is_tied)).ok_or_else(|| config.refused(TIED))?;
     let spec = syntax::format(&spec).map_err(|_| config.refused("its fields make no spec"))?;
@@ -178,64 +180,109 @@ struct Body {
     places: Vec<String>,
 }
 
+/// Which layers are repeated, from the first to the last one, counted from 0.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LoopedLayers {
+    /// The first.
+    pub first: usize,
+    /// The last.
+    pub last: usize,
+}
+
+/// The text of a layer, and the name of its definition.
+type LayerText = (String, String);
+
+/// The number of definitions and stacks of one name that stand in a body so far.
+type NameCounts = BTreeMap<String, usize>;
+
 impl Body {
-    fn of(config: &Config, family: &ModelFamily, layers: &[ConfigFields]) -> Result<Self, SessionFailure> {
-        if let FamilyLayer::Equations { lines } = &family.layer {
-            let text = |fields: &ConfigFields| {
-                lines.iter().filter_map(|line| filled(line, fields)).collect::<Vec<_>>().join("\n")
-            };
-            let all: Vec<String> = layers.iter().map(text).collect();
-            if all.windows(2).any(|pair| pair[0] != pair[1]) {
-                return Err(config.refused("its layers differ, and those of this family can't be imported then"));
-            }
-            let text = format!("stack {} {{\n{}\n}}\n", layers.len(), all[0]);
-            return Ok(Self { text, places: (0..layers.len()).map(|n| format!("stack.{n}.")).collect() });
-        }
-        let statement = |fields: &ConfigFields| {
-            let turns = fields.get("turns") != Some(&Value::Bool(false));
-            let layer = if turns { Some(&family.layer) } else { family.unturned.as_ref() };
-            match layer {
-                Some(FamilyLayer::Statement { name, settings }) => {
-                    let settings: Vec<String> = settings.iter().filter_map(|line| filled(line, fields)).collect();
-                    Ok((name.clone(), format!("{name} {{ {} }}", settings.join(", "))))
+    fn of(
+        config: &Config,
+        family: &ModelFamily,
+        layers: &[ConfigFields],
+        looped: Option<LoopedLayers>,
+    ) -> Result<Self, SessionFailure> {
+        let texts = match &family.layer {
+            FamilyLayer::Equations { lines } => {
+                let text = |fields| lines.iter().filter_map(|line| filled(line, fields)).collect::<Vec<_>>().join("\n");
+                let all: Vec<LayerText> = layers.iter().map(|fields| (String::new(), text(fields))).collect();
+                if all.windows(2).any(|pair| pair[0] != pair[1]) {
+                    return Err(config.refused("its layers differ, and those of this family can't be imported then"));
                 }
-                _ => Err(config.refused("a layer does not turn by its positions, which can't be imported")),
+                all
+            }
+            FamilyLayer::Statement { .. } => {
+                layers.iter().map(|fields| statement(config, family, fields)).collect::<Result<_, _>>()?
             }
         };
-        let all = layers.iter().map(statement).collect::<Result<Vec<_>, _>>()?;
-        let (mut text, mut places, mut stacks, mut alone) = (String::new(), vec![], 0, BTreeMap::<&str, usize>::new());
+        let mut body = Self { text: String::new(), places: vec![] };
+        let mut counts = NameCounts::new();
+        let Some(LoopedLayers { first, last }) = looped else {
+            body.add(&texts, "", &mut counts);
+            return Ok(body);
+        };
+        if first > last || last >= texts.len() {
+            let count = texts.len();
+            return Err(SessionFailure::Usage(format!(
+                "`--loop {first}..{last}`: the model has layers 0..{}",
+                count - 1
+            )));
+        }
+        body.add(&texts[..first], "", &mut counts);
+        body.text += "loop {\nsteps: 1\n";
+        body.add(&texts[first..=last], "loop.", &mut NameCounts::new());
+        body.text += "}\n";
+        body.add(&texts[last + 1..], "", &mut counts);
+        Ok(body)
+    }
+
+    /// Adds layers at a place, those that repeat as a stack.
+    fn add(&mut self, layers: &[LayerText], place: &str, counts: &mut NameCounts) {
         let mut at = 0;
-        while at < all.len() {
-            let (period, copies) = repeated(&all[at..]);
-            let body = &all[at..at + period];
-            let lines: Vec<&str> = body.iter().map(|(_, line)| line.as_str()).collect();
-            if copies == 1 {
-                let (name, line) = &all[at];
-                let count = alone.entry(name).or_default();
-                *count += 1;
-                text += &format!("{line}\n");
-                places.push(format!("{}.", counted(name, *count)));
-            } else {
-                stacks += 1;
-                text += &format!("stack {copies} {{\n{}\n}}\n", lines.join("\n"));
-                for copy in 0..copies {
-                    let mut within = BTreeMap::<&str, usize>::new();
-                    for (name, _) in body {
-                        let count = within.entry(name).or_default();
-                        *count += 1;
-                        places.push(format!("{}.{copy}.{}.", counted("stack", stacks), counted(name, *count)));
-                    }
+        while at < layers.len() {
+            let (period, copies) = repeated(&layers[at..]);
+            let own = &layers[at..at + period];
+            // Equations bind names, and have a body of their own.
+            if copies == 1 && !own[0].0.is_empty() {
+                let (name, line) = &own[0];
+                self.text += &format!("{line}\n");
+                self.places.push(format!("{place}{}.", counted(name, counts)));
+                at += 1;
+                continue;
+            }
+            let stack = counted("stack", counts);
+            let lines: Vec<&str> = own.iter().map(|(_, line)| line.as_str()).collect();
+            self.text += &format!("stack {copies} {{\n{}\n}}\n", lines.join("\n"));
+            for copy in 0..copies {
+                let mut within = NameCounts::new();
+                for (name, _) in own {
+                    let own = if name.is_empty() { String::new() } else { format!("{}.", counted(name, &mut within)) };
+                    self.places.push(format!("{place}{stack}.{copy}.{own}"));
                 }
             }
-            at += if copies == 1 { 1 } else { period * copies };
+            at += period * copies;
         }
-        Ok(Self { text, places })
     }
 }
 
-/// The n-th of one name in a body.
-fn counted(name: &str, n: usize) -> String {
-    if n == 1 { name.to_owned() } else { format!("{name}_{n}") }
+/// A layer as a statement.
+fn statement(config: &Config, family: &ModelFamily, fields: &ConfigFields) -> Result<LayerText, SessionFailure> {
+    let turns = fields.get("turns") != Some(&Value::Bool(false));
+    let layer = if turns { Some(&family.layer) } else { family.unturned.as_ref() };
+    match layer {
+        Some(FamilyLayer::Statement { name, settings }) => {
+            let settings: Vec<String> = settings.iter().filter_map(|line| filled(line, fields)).collect();
+            Ok((name.clone(), format!("{name} {{ {} }}", settings.join(", "))))
+        }
+        _ => Err(config.refused("a layer does not turn by its positions, which can't be imported")),
+    }
+}
+
+/// The next place of a name in a body.
+fn counted(name: &str, counts: &mut NameCounts) -> String {
+    let count = counts.entry(name.to_owned()).or_default();
+    *count += 1;
+    if *count == 1 { name.to_owned() } else { format!("{name}_{count}") }
 }
 
 /// How many of the first items are repeated, and how often, so that most are said by fewest.
