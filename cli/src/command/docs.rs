@@ -25,7 +25,7 @@ const PAGES: &[(&str, &str)] = pages! {
     "introduction", "tutorial", "language", "ablations", "own_layers", "looped_models", "catalogue",
     "experiments", "tasks", "own_data", "command", "runs", "python", "editor", "run_folder", "sweeps",
     "clusters", "statistics", "halting_collapse", "causality", "cost", "generate", "export", "candle",
-    "weights", "cuda", "data_parallel", "limits", "security", "diagnostics", "papers", "papers_recursion",
+    "weights", "import", "cuda", "data_parallel", "limits", "security", "diagnostics", "papers", "papers_recursion",
     "glossary", "ARCHITECTURE", "ir", "ops", "performance", "change", "adding", "checks",
 };
 

@@ -25,6 +25,7 @@ fn config() -> Value {
         "num_hidden_layers": 2, "num_attention_heads": 2, "num_key_value_heads": 1, "hidden_act": "silu",
         "rms_norm_eps": 1e-5, "rope_theta": 500_000.0, "rope_scaling": null, "tie_word_embeddings": false,
         "attention_bias": false, "mlp_bias": false, "vocab_size": IDS, "bos_token_id": 0, "torch_dtype": "float32",
+        "is_llama_config": true, "rope_interleaved": false, "transformers.js_config": {},
     })
 }
 
@@ -181,7 +182,8 @@ fn what_cannot_be_imported_is_said_and_leaves_nothing() {
             "its positions are of the kind `yarn` with `truncate`, which can't be imported",
         ),
         ("model_type", json!("lama"), "nothing is known of the family `lama` (known: cohere, gemma2"),
-        ("num_hidden_layers", json!(0), "`num_hidden_layers` is no number from 1 on"),
+        ("num_hidden_layers", json!(0), "`num_hidden_layers` is no number from 1 to 1000"),
+        ("num_hidden_layers", json!(4_000_000_000_u64), "`num_hidden_layers` is no number from 1 to 1000"),
         (
             "layer_types",
             json!(["full_attention", "linear_attention"]),

@@ -4,7 +4,7 @@
 mod config;
 mod family;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -31,6 +31,12 @@ pub const EXPERIMENT: &str = "experiment.yaml";
 pub const NAMES: &str = "names.json";
 /// A text, where none is named.
 pub const TEXT: &str = "text.txt";
+
+/// The most layers, which a stack may have.
+const MOST_LAYERS: usize = 1000;
+
+/// The most experts of a layer.
+const MOST_EXPERTS: usize = 1 << 16;
 
 /// What stands in [`TEXT`].
 const SENTENCE: &str = "The quick brown fox jumps over the lazy dog.\n";
@@ -64,7 +70,8 @@ pub fn import(
     let family = family_of(&config, family)?;
     let file = WeightsFile::read(folder)?;
     let model = config.of_model(&family)?;
-    let count = number(&config, &model, &family.layers)?;
+    let count = number(&config, &model, &family.layers, MOST_LAYERS)?;
+    let experts = family.experts.as_ref().map(|field| number(&config, &model, field, MOST_EXPERTS)).transpose()?;
     let layers: Vec<ConfigFields> =
         (0..count).map(|layer| config.of_layer(&model, &family, layer)).collect::<Result<_, _>>()?;
     let names = NamesInFile { file: &file, prefix: &family.prefix };
@@ -97,13 +104,14 @@ pub fn import(
                 PathBuf::from(TEXT)
             }
         };
-        let ids = number(&config, &model, "vocab_size")?;
+        let ids = number(&config, &model, "vocab_size", usize::MAX)?;
         let experiment = write(EXPERIMENT, experiment(&about, &text, &absolute(&tokenizer)?, ids).as_bytes())?;
         let path = write(SPEC, spec.as_bytes())?;
         let facts = facts(&experiment)?;
         let checked = SpecArg::parse(&path.to_string_lossy()).check(&[], &facts)?;
         let compiled = Compiled::new(checked.definition, &facts)?;
-        let map = names.map(&family, &body, &layers, &compiled, is_tied)?;
+        let roles = roles((&config, &family), (&body, &layers), experts.unwrap_or(0), is_tied)?;
+        let map = names.map(&family.model_type, roles, &compiled)?;
         let map = serde_json::to_string_pretty(&map).map_err(|error| config.refused(&error.to_string()))?;
         let map = write(NAMES, format!("{map}\n").as_bytes())?;
         WeightsChoice { file: folder.to_owned(), names: Some(map) }.read(&compiled.graph)?;
@@ -144,9 +152,11 @@ fn family_of(config: &Config, file: Option<&Path>) -> Result<ModelFamily, Sessio
     )))
 }
 
-fn number(config: &Config, fields: &ConfigFields, name: &str) -> Result<usize, SessionFailure> {
+fn number(config: &Config, fields: &ConfigFields, name: &str, most: usize) -> Result<usize, SessionFailure> {
     let found = fields.get(name).and_then(Value::as_u64).and_then(|number| usize::try_from(number).ok());
-    found.filter(|number| *number > 0).ok_or_else(|| config.refused(&format!("`{name}` is no number from 1 on")))
+    let fits = found.filter(|number| (1..=most).contains(number));
+    let to = if most == usize::MAX { "on".to_owned() } else { format!("to {most}") };
+    fits.ok_or_else(|| config.refused(&format!("`{name}` is no number from 1 {to}")))
 }
 
 fn absolute(path: &Path) -> Result<PathBuf, SessionFailure> {
@@ -155,7 +165,8 @@ fn absolute(path: &Path) -> Result<PathBuf, SessionFailure> {
 
 fn model_name(folder: &Path) -> String {
     let folder = fs::canonicalize(folder).unwrap_or_else(|_| folder.to_owned());
-    folder.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default()
+    let name = folder.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
+    name.chars().filter(|c| !c.is_control()).collect()
 }
 
 /// The token that the tokenizer puts before every text.
@@ -343,7 +354,7 @@ impl NamesInFile<'_> {
             let is_it = |own: &Option<TensorRole>| matches!(own, Some(TensorRole::Named(name)) if name == wanted);
             family.names.iter().find(|(_, own)| is_it(own)).and_then(|(theirs, _)| self.there(theirs))
         };
-        match (ours("embed.table"), ours("head.output.weight")) {
+        match (ours("embed.table"), ours(HEAD)) {
             (Some(table), Some(head)) => !self.file.same(&table, &head),
             _ => false,
         }
@@ -355,57 +366,28 @@ impl NamesInFile<'_> {
         all.into_iter().find(|name| self.file.has(name))
     }
 
-    /// The uses of all tensors.
+    /// The map of all tensors.
     ///
     /// # Errors
     /// Every parameter of the model that no tensor is for, every tensor that nothing is said of.
-    fn map(
-        &self,
-        family: &ModelFamily,
-        body: &Body,
-        layers: &[ConfigFields],
-        compiled: &Compiled,
-        is_tied: bool,
-    ) -> Result<TensorNames, SessionFailure> {
-        let wanted: Vec<String> = compiled.graph.parameters().into_iter().map(|parameter| parameter.name).collect();
-        let (mut map, mut faults, mut used) = (TensorNames::default(), vec![], vec![]);
-        let mut add = |theirs: &str, own: Option<Option<TensorUse>>| {
-            let Some(own) = own else { return faults.push(format!("the family has no use for `{theirs}`")) };
+    fn map(&self, family: &str, roles: Vec<OwnRole>, compiled: &Compiled) -> Result<TensorNames, SessionFailure> {
+        let parameters = compiled.graph.parameters();
+        let wanted: BTreeSet<&str> = parameters.iter().map(|parameter| parameter.name.as_str()).collect();
+        let (mut map, mut used, mut faults) = (TensorNames::default(), BTreeSet::new(), vec![]);
+        for OwnRole { theirs, own } in roles {
             let all = own.iter().flat_map(|own| own.to.iter().chain(&own.rows));
-            let (is_wanted, mut all) = (all.clone().any(|name| wanted.contains(name)), all);
-            match self.there(theirs) {
-                Some(theirs) => {
-                    let own = own.filter(|own| !is_tied || own.to != ["head.output.weight"]);
-                    used.push(theirs.clone());
-                    map.insert(theirs, own);
+            let ours = all.clone().find(|name| wanted.contains(name.as_str())).cloned();
+            match (self.there(&theirs), ours) {
+                (Some(there), _) => {
+                    used.insert(there.clone());
+                    map.insert(there, own);
                 }
-                None if is_wanted => {
-                    faults.push(format!(
-                        "`{theirs}` is missing, of which `{}` is made",
-                        all.next().map_or("", |name| name)
-                    ));
-                }
-                None => {}
-            }
-        };
-        for (theirs, own) in &family.names {
-            add(theirs, Some(own.as_ref().and_then(|own| own.at("", &ConfigFields::new()))));
-        }
-        for (n, (place, fields)) in body.places.iter().zip(layers).enumerate() {
-            for (theirs, own) in &family.layer_names {
-                let theirs = format!("{}{theirs}", family.layer_prefix).replace("<layer>", &n.to_string());
-                let count = family.experts.as_ref().filter(|_| theirs.contains("<expert>"));
-                let count = count.map(|field| fields.get(field).and_then(Value::as_u64).unwrap_or(0));
-                for expert in 0..count.unwrap_or(1) {
-                    let mut fields = fields.clone();
-                    fields.insert("expert".to_owned(), expert.into());
-                    let own = own.as_ref().map(|own| own.at(place, &fields));
-                    add(&theirs.replace("<expert>", &expert.to_string()), own.map_or(Some(None), |own| own.map(Some)));
-                }
+                (None, Some(ours)) => faults.push(format!("`{theirs}` is missing, of which `{ours}` is made")),
+                (None, None) => {}
             }
         }
-        let strange = self.file.names().filter(|name| !used.iter().any(|used| used == name));
-        faults.extend(strange.map(|name| format!("`{name}` is no weight of the family `{}`", family.model_type)));
+        let strange = self.file.names().filter(|name| !used.contains(*name));
+        faults.extend(strange.map(|name| format!("`{name}` is no weight of the family `{family}`")));
         match faults.is_empty() {
             true => Ok(map),
             false => {
@@ -415,6 +397,63 @@ impl NamesInFile<'_> {
         }
     }
 }
+
+/// What a tensor is in the model, by its name without the prefix; nothing leaves it out.
+struct OwnRole {
+    theirs: String,
+    own: Option<TensorUse>,
+}
+
+/// The roles of the tensors of a model with so many experts in each layer.
+///
+/// # Errors
+/// A number of a template that is none.
+fn roles(
+    (config, family): (&Config, &ModelFamily),
+    (body, layers): (&Body, &[ConfigFields]),
+    experts: usize,
+    is_tied: bool,
+) -> Result<Vec<OwnRole>, SessionFailure> {
+    let role = |theirs: String,
+                own: &Option<TensorRole>,
+                place: &str,
+                fields: &ConfigFields|
+     -> Result<OwnRole, SessionFailure> {
+        let own = own
+            .as_ref()
+            .map(|own| own.at(place, fields).ok_or_else(|| config.refused(&not_whole(&theirs))))
+            .transpose()?;
+        // The head is the table of the tokens, once more.
+        let own = own.filter(|own| !is_tied || own.to != [HEAD]);
+        Ok(OwnRole { theirs, own })
+    };
+    let mut all = vec![];
+    for (theirs, own) in &family.names {
+        all.push(role(theirs.clone(), own, "", &ConfigFields::new())?);
+    }
+    for (n, (place, fields)) in body.places.iter().zip(layers).enumerate() {
+        let mut fields = fields.clone();
+        for (theirs, own) in &family.layer_names {
+            let theirs = format!("{}{theirs}", family.layer_prefix).replace(LAYER, &n.to_string());
+            for expert in 0..if theirs.contains(EXPERT) { experts } else { 1 } {
+                fields.insert("expert".to_owned(), expert.into());
+                all.push(role(theirs.replace(EXPERT, &expert.to_string()), own, place, &fields)?);
+            }
+        }
+    }
+    Ok(all)
+}
+
+fn not_whole(theirs: &str) -> String {
+    format!("what the family says of `{theirs}` has no whole number where one belongs")
+}
+
+/// Places of the number of a layer, and of an expert, in the names of a family.
+const LAYER: &str = "<layer>";
+const EXPERT: &str = "<expert>";
+
+/// The map of a head that is not tied.
+const HEAD: &str = "head.output.weight";
 
 #[cfg(test)]
 mod tests {
