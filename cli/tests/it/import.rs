@@ -182,6 +182,7 @@ fn what_cannot_be_imported_is_said_and_leaves_nothing() {
             "its positions are of the kind `yarn` with `truncate`, which can't be imported",
         ),
         ("model_type", json!("lama"), "nothing is known of the family `lama` (known: cohere, gemma2"),
+        ("partial_rotary_factor", json!(0.5), "a part of its channels turns, and all do in a layer of `llama`"),
         ("num_hidden_layers", json!(0), "`num_hidden_layers` is no number from 1 to 1000"),
         ("num_hidden_layers", json!(4_000_000_000_u64), "`num_hidden_layers` is no number from 1 to 1000"),
         (

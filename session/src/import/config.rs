@@ -184,7 +184,13 @@ impl Config {
     ) -> Result<ConfigFields, SessionFailure> {
         let mut fields = model.clone();
         let is_sliding = self.is_sliding(model, family.sliding.as_ref(), layer)?;
+        // What no line of the family reads would be left out without a word.
+        let takes = |name: &str| family.names().any(|known| known == name);
         let window = model.get("sliding_window").filter(|_| is_sliding);
+        if window.is_some() && !takes("seen") {
+            let what = format!("layer {layer} sees a window, which no layer of `{}` does", family.model_type);
+            return Err(self.refused(&what));
+        }
         let seen = window.map_or_else(|| "past".to_owned(), |window| format!("window({window})"));
         fields.insert("seen".to_owned(), seen.into());
         let rope = self.rope(model, is_sliding)?;
@@ -195,10 +201,13 @@ impl Config {
         let width = model.get("head_dim").and_then(Value::as_u64);
         let part = part.zip(width).map(|(part, width)| (width as f64 * part) as u64);
         if let Some(part) = part {
+            if !takes("part") {
+                let what = format!("a part of its channels turns, and all do in a layer of `{}`", family.model_type);
+                return Err(self.refused(&what));
+            }
             fields.insert("part".to_owned(), part.into());
         }
         if let Some(slower) = self.slower(&rope, part.or(width), part.is_some())? {
-            let takes = |line: &str| family.names().any(|name| name == line);
             for (name, text) in [("angle", Some(slower.angle)), ("rope_scale", slower.scale)] {
                 if let Some(text) = text {
                     if !takes(name) {
