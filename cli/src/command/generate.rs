@@ -253,7 +253,8 @@ impl<'a> ContinuationWriter<'a> {
     fn stop(&self, stop: &str) -> String {
         let (task, options) = (&self.trained.task, &self.trained.options);
         let tokens = task.encode(stop, options).unwrap_or_default();
-        if task.decode(&tokens, options) == stop { self.written(&tokens) } else { stop.to_owned() }
+        let tokens = &tokens[usize::from(task.begin().is_some()).min(tokens.len())..];
+        if task.decode(tokens, options) == stop { self.written(tokens) } else { stop.to_owned() }
     }
 
     fn finish(self) -> CommandResult {

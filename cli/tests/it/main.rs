@@ -2,6 +2,7 @@
 
 mod ablate;
 mod attention;
+mod begin;
 mod bits;
 mod candle;
 mod classes;

@@ -47,7 +47,7 @@ class Tokenizer:
 
     def encode(self, text):
         """The ids of the tokens of a text, or of a list of its pieces."""
-        ids = self.all_ids(text)[: self.facts["length"]]
+        ids = self.facts.get("before", []) + self.all_ids(text)[: self.facts["length"]]
         if not ids:
             raise ValueError(f"the text {text!r} has no tokens")
         return ids + self.facts.get("behind", [])

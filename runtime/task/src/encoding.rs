@@ -22,6 +22,9 @@ pub struct Encoding {
     pub unknown: Option<u32>,
     /// The most tokens of a text: those behind them are cut off.
     pub length: Option<usize>,
+    /// Ids before the tokens of every text.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub before: Vec<u32>,
     /// Ids behind the tokens of every text, whatever its length.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub behind: Vec<u32>,

@@ -244,6 +244,8 @@ pub(super) struct WindowShape {
     pub(super) length: usize,
     /// Whether the answer at a token is the next one; else it is the token.
     pub(super) is_next_token: bool,
+    /// The token with which a window begins, where answers are next tokens.
+    pub(super) begin: Option<u32>,
     /// The token that ends a document, where rows come with their numbers.
     pub(super) document_end: Option<u32>,
 }
@@ -251,17 +253,18 @@ pub(super) struct WindowShape {
 impl WindowShape {
     /// Number of tokens that a window needs behind its own.
     pub(super) fn behind(self) -> usize {
-        usize::from(self.is_next_token)
+        usize::from(self.is_next_token && self.begin.is_none())
     }
 
     /// Returns the window of some tokens, with the bytes of the text that each stands for, and of those behind it. Every token of a
-    /// text is an answer once, but the first of all where answers are next tokens.
+    /// text is an answer once, but the first of all where answers are next tokens and nothing stands before it.
     pub(super) fn example(self, tokens: &[u32], bytes: &[u32]) -> Example {
         if self.is_next_token {
-            let example = window(tokens);
+            let begun: Vec<u32> = self.begin.into_iter().chain(tokens.iter().copied()).collect();
+            let example = window(&begun);
             let given = self.document_end.map(|end| documents(&example.tokens, end, 0));
             return Example {
-                text_bytes: Some(bytes[1..].iter().sum()),
+                text_bytes: Some(bytes[self.behind()..].iter().sum()),
                 given: given.into_iter().collect(),
                 ..example
             };

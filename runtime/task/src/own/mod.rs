@@ -67,6 +67,8 @@ enum RowUse {
 pub(super) struct Own {
     plan: TaskPlan,
     learned: Arc<Learned>,
+    /// The token with which every window begins.
+    begin: Option<u32>,
     /// The token that ends a document.
     document_end: Option<u32>,
     /// The splits that the experiment names.
@@ -103,10 +105,14 @@ pub(super) fn open(settings: &TaskSettings, kept: Option<&Value>) -> Option<Resu
                 .map_err(|why| fail(format!("what the run keeps of its task is broken: {why}")))?,
             None => learn::learn(&plan, settings)?,
         };
-        let document_end = plan.documents.as_deref().map(|end| learned.tokens.document_end(end)).transpose();
-        let document_end = document_end.map_err(|why| fail(format!("`task.documents`: {why}")))?;
+        let one = |field: &str, text: &Option<String>, role: &str| {
+            let token = text.as_deref().map(|text| learned.tokens.one(text, role)).transpose();
+            token.map_err(|why| fail(format!("`task.{field}`: {why}")))
+        };
+        let begin = one("begin", &plan.begin, "begins a text")?;
+        let document_end = one("documents", &plan.documents, "ends a document")?;
         let (learned, asked) = (Arc::new(learned), settings.known.asked.clone());
-        Ok(Arc::new(Own { plan, learned, document_end, splits, asked, cuts: Arc::default() }))
+        Ok(Arc::new(Own { plan, learned, begin, document_end, splits, asked, cuts: Arc::default() }))
     };
     Some(open())
 }
@@ -124,8 +130,9 @@ impl Own {
         if tokens.is_empty() {
             return Err(format!("`{column}` has no tokens: give it a text, or remove the row"));
         }
-        let cut = tokens.len().saturating_sub(self.plan.length);
-        tokens.truncate(self.plan.length);
+        let room = self.plan.length - usize::from(self.begin.is_some());
+        let cut = tokens.len().saturating_sub(room);
+        tokens.truncate(room);
         Ok((tokens, cut))
     }
 
@@ -196,8 +203,8 @@ impl Own {
     /// The texts of a row as an example, and how many tokens were cut off from each of two.
     fn texts(&self, cells: &[FileCell]) -> Result<(Example, [usize; 2]), String> {
         let texts = self.plan.texts(cells);
-        let (mut tokens, cut) = self.sequence(&texts[0], 0)?;
-        tokens.extend(self.separator());
+        let (own, cut) = self.sequence(&texts[0], 0)?;
+        let tokens = self.begin.into_iter().chain(own).chain(self.separator()).collect();
         let (second, behind) = match texts.get(1) {
             Some(cell) => self.sequence(cell, 1).map(|(second, cut)| (Some(second), cut))?,
             None => (None, 0),
@@ -336,6 +343,7 @@ impl Own {
         WindowShape {
             length: self.plan.length,
             is_next_token: self.plan.kind.is_next_token(),
+            begin: self.begin,
             document_end: self.document_end,
         }
     }
@@ -461,7 +469,8 @@ mod tests {
             data: Some(DataSource::Files(named.clone())),
             given: (!given.is_empty() && name != "language")
                 .then(|| GivenColumns::Same(given.iter().map(ToString::to_string).collect())),
-            documents: (!given.is_empty() && name == "language").then(|| "\n".to_owned()),
+            begin: given.contains(&"begin").then(|| "\n".to_owned()),
+            documents: (given.contains(&"document") && name == "language").then(|| "\n".to_owned()),
             ..TaskSettings::default()
         };
         let own = open(&settings, None).expect("a task on files").expect("readable");
@@ -492,6 +501,13 @@ mod tests {
         fs::write(&path, text.to_owned() + " ").expect("writable");
         refused();
         (held, stream)
+    }
+
+    fn answers_of(row: &Example) -> Vec<u32> {
+        match &row.label {
+            ExampleTarget::Each { class, .. } => class.clone(),
+            other => panic!("{other:?}"),
+        }
     }
 
     #[test]
@@ -528,6 +544,15 @@ mod tests {
                     other.iter().zip(&held).all(|(other, own)| other.tokens == own.tokens && other.given.len() == 1)
                 );
                 assert_ne!(stream.0.fingerprint(), with.0.fingerprint());
+                let (begun, with) = both(name, tokens, "a.txt", text, &["begin"]);
+                assert_ne!(stream.0.fingerprint(), with.0.fingerprint());
+                let answers = |rows: &[Example]| rows.iter().flat_map(answers_of).collect::<Vec<u32>>();
+                assert_eq!(answers(&begun), [&held[0].tokens[..1], &answers(&held)[..]].concat(), "{tokens}");
+                let begin = begun[0].tokens[0];
+                for row in begun {
+                    let answers = answers_of(&row);
+                    assert_eq!(row.tokens, [&[begin], &answers[..answers.len() - 1]].concat(), "{tokens}");
+                }
             }
             assert_eq!(stream.0.tokens() as usize, held.iter().map(|row| row.tokens.len()).sum::<usize>());
             assert!((0..held.len()).all(|row| stream.0.length(row) == held[row].tokens.len()));

@@ -108,6 +108,8 @@ pub(super) struct TaskPlan {
     pub(super) share: f64,
     /// Whether shares of the training file have the same part of every class.
     pub(super) stratify: bool,
+    /// The text of the token with which every window begins.
+    pub(super) begin: Option<String>,
     /// The text of the token that ends a document.
     pub(super) documents: Option<String>,
 }
@@ -191,6 +193,7 @@ impl TaskPlan {
             vocabulary,
             share,
             stratify,
+            begin: begin(kind, settings)?,
             documents: documents(kind, settings)?,
         })
     }
@@ -249,6 +252,16 @@ fn inputs(kind: CustomTaskKind, settings: &TaskSettings) -> Result<Vec<Column>, 
         (CustomTaskKind::Sequences, None) => Ok(vec![Column::Name("source".to_owned())]),
         (_, None) => Ok(vec![Column::Name("text".to_owned())]),
     }
+}
+
+fn begin(kind: CustomTaskKind, settings: &TaskSettings) -> Result<Option<String>, BrokenTaskRule> {
+    let Some(begin) = &settings.begin else { return Ok(None) };
+    let why = match kind {
+        CustomTaskKind::Language if begin.is_empty() => "is empty: name the token with which texts begin, as `\"<s>\"`",
+        CustomTaskKind::Language => return Ok(Some(begin.clone())),
+        _ => "is for `language`: rows of the other tasks begin with their own text",
+    };
+    Err(("begin", format!("`begin` {why}")))
 }
 
 fn documents(kind: CustomTaskKind, settings: &TaskSettings) -> Result<Option<String>, BrokenTaskRule> {
@@ -438,8 +451,9 @@ fn form(settings: &TaskSettings) -> Result<TextForm, BrokenTaskRule> {
 fn foreign(settings: &TaskSettings) -> Option<&'static str> {
     let TaskSettings { input, label, answer, separator, tokens, length, vocabulary, format, quotes, given, .. } =
         settings;
-    let TaskSettings { delimiter, encoding, decimal, unlabelled, class_names, share, stratify, documents, .. } =
-        settings;
+    let TaskSettings {
+        delimiter, encoding, decimal, unlabelled, class_names, share, stratify, begin, documents, ..
+    } = settings;
     let fields = [
         ("input", input.is_some()),
         ("label", label.is_some()),
@@ -458,6 +472,7 @@ fn foreign(settings: &TaskSettings) -> Option<&'static str> {
         ("given", given.is_some()),
         ("share", share.is_some()),
         ("stratify", *stratify),
+        ("begin", begin.is_some()),
         ("documents", documents.is_some()),
     ];
     fields.into_iter().find(|(_, there)| *there).map(|(field, _)| field)

@@ -125,7 +125,8 @@ impl Task for Own {
     }
 
     fn encode(&self, text: &str, _options: &Options) -> Result<Vec<u32>, String> {
-        let mut tokens = self.between_marks(text, |text| self.learned.tokens.read(text))?;
+        let mut tokens: Vec<u32> = self.begin.into_iter().collect();
+        tokens.extend(self.between_marks(text, |text| self.learned.tokens.read(text))?);
         if !self.plan.kind.reads_windows() {
             tokens.truncate(self.plan.length);
         }
@@ -139,9 +140,9 @@ impl Task for Own {
         let is_text = self.plan.kind.reads_windows();
         let length = (!is_text).then_some(self.plan.length);
         let replaced = if is_text { vec![["\r\n".to_owned(), "\n".to_owned()]] } else { vec![] };
-        let behind = self.separator().into_iter().collect();
+        let (before, behind) = (self.begin.into_iter().collect(), self.separator().into_iter().collect());
         let marks = self.mask().map(|(name, mask)| (name.to_owned(), mask)).into_iter().collect();
-        Encoding { length, replaced, behind, marks, ..self.learned.tokens.encoding() }
+        Encoding { length, replaced, before, behind, marks, ..self.learned.tokens.encoding() }
     }
 
     fn on_one_line(&self, text: &str) -> String {
@@ -184,6 +185,10 @@ impl Task for Own {
 
     fn unknown(&self) -> Option<u32> {
         self.learned.tokens.unknown()
+    }
+
+    fn begin(&self) -> Option<u32> {
+        self.begin
     }
 
     fn document_end(&self) -> Option<u32> {

@@ -325,20 +325,18 @@ impl Tokens {
         }
     }
 
-    /// The token that ends a document, by its text, in which line breaks may be escapes.
+    /// The token of a text, in which line breaks may be escapes; `role` says what the token does.
     ///
     /// # Errors
     /// A sentence about a text that is not one token of the vocabulary.
-    pub(super) fn document_end(&self, text: &str) -> Result<u32, String> {
+    pub(super) fn one(&self, text: &str, role: &str) -> Result<u32, String> {
         let (found, shown) = (self.read(text)?, line::written(text, false));
         match found[..] {
             [token] if self.unknown() != Some(token) => Ok(token),
             [_] => Err(format!("`{shown}` is no token of the training text")),
-            [] => Err(format!(
-                "`{shown}` is no token, since blanks are between tokens: name a token that ends a document"
-            )),
+            [] => Err(format!("`{shown}` is no token, since blanks are between tokens: name a token that {role}")),
             _ => Err(format!(
-                "`{shown}` is {} tokens, and one ends a document: name one, as `\"\\n\"` for lines; `tokens: blanks` makes one of all that \
+                "`{shown}` is {} tokens, and one {role}: name one, as `\"\\n\"` for lines; `tokens: blanks` makes one of all that \
                  stands between blanks",
                 found.len()
             )),

@@ -67,6 +67,9 @@ impl TextWindows {
         if let Some(masking) = &source.masking {
             hash.update(format!("{masking:?}"));
         }
+        if let Some(begin) = source.shape.begin {
+            hash.update(format!("begin {begin}"));
+        }
         if let Some(end) = source.shape.document_end {
             hash.update(format!("documents {end}"));
         }

@@ -233,6 +233,11 @@ pub trait Task: Send + Sync {
         vec![]
     }
 
+    /// The token with which every window, prompt and text begins.
+    fn begin(&self) -> Option<u32> {
+        None
+    }
+
     /// The token that ends a document, where rows come with the number of the document of every token ([`crate::documents`]).
     fn document_end(&self) -> Option<u32> {
         None

@@ -82,6 +82,9 @@ pub struct TaskSettings {
     /// On files of one's own with a class per row: whether every share of the training file has the same part of each class.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub stratify: bool,
+    /// Of `language`: the token with which every window, prompt and text begins.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub begin: Option<String>,
     /// Of `language`: the token that ends a document, so that models can take the number of the document of every token.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub documents: Option<String>,
