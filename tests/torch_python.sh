@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Makes a Python environment with the current PyTorch and onnxruntime, and prints the path of its interpreter.
+# Makes a Python environment with the current PyTorch, onnxruntime and transformers, and prints the path of its interpreter.
 #
 #   tests/torch_python.sh FOLDER [SECONDS]     900 seconds unless given
 #
@@ -9,14 +9,14 @@ set -euo pipefail
 
 folder=${1:?the folder of the environment}
 seconds=${2:-900}
-packages=(torch onnx onnxruntime numpy safetensors pyarrow)
+packages=(torch onnx onnxruntime numpy safetensors pyarrow transformers)
 
 missing() {
     echo "tests/torch_python.sh: $*" >&2
     exit 2
 }
 
-if ! "$folder/bin/python" -c 'import torch, onnx, onnxruntime, numpy, safetensors, pyarrow' 2> /dev/null; then
+if ! "$folder/bin/python" -c 'import torch, onnx, onnxruntime, numpy, safetensors, pyarrow, transformers' 2> /dev/null; then
     [[ ! -e "$folder" || -e "$folder/.rtc" ]] || missing "$folder exists and has not all of ${packages[*]}: name another folder"
     command -v python3 > /dev/null || missing "there is no python3"
     rm -rf "$folder"

@@ -8,6 +8,7 @@ mod exit;
 mod figures;
 mod gather;
 mod grid;
+mod huggingface;
 mod limits;
 mod lines;
 mod listing;

@@ -68,6 +68,7 @@ impl ModelOptions {
         for (name, value) in files.into_iter().filter_map(|(name, file)| Some((name, file.as_deref()?))) {
             text += &format!(" --{name} {}", quoted(value));
         }
+        text.extend(weights.draw.iter().map(|path| format!(" --draw {path}")));
         if let Some(experiment) = &self.experiment {
             text += &format!(" --experiment {}", quoted(Path::new(experiment)));
         }
@@ -109,12 +110,15 @@ pub(crate) struct WeightsOptions {
     /// A JSON file with the names that the weights get: `{"theirs": "ours", "other": {"to": "ours", "transpose": true}}`
     #[arg(long, value_name = "FILE", requires = "weights")]
     weights_map: Option<PathBuf>,
+    /// Draw the parameters at and below this path, which the file does not have; may be given several times
+    #[arg(long, value_name = "PATH", requires = "weights")]
+    draw: Vec<String>,
 }
 
 impl WeightsOptions {
     /// Returns the file, if one is named.
     pub(crate) fn choice(&self) -> Option<WeightsChoice> {
-        Some(WeightsChoice { file: self.weights.clone()?, names: self.weights_map.clone() })
+        Some(WeightsChoice { file: self.weights.clone()?, names: self.weights_map.clone(), drawn: self.draw.clone() })
     }
 }
 

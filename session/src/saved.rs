@@ -346,7 +346,7 @@ impl SavedModel {
         let path = find(&choice.run)?;
         let run = SavedRun::read(&path)?;
         let compiled = compile(&path, &run, &catalog_in(&run.experiment)?)?;
-        let (checkpoint, averaged) = match others(choice, &compiled)? {
+        let (checkpoint, averaged) = match others(choice, &compiled, run.info.seed)? {
             Some(found) => found,
             None => (opened(&path, &run).checkpoint(&choice.checkpoint)?, false),
         };
@@ -367,8 +367,8 @@ impl SavedModel {
         let compiled = Compiled::new(checked.definition, &facts)?;
         let needed =
             || SessionFailure::Usage("`--experiment` goes with `--weights`; a run has its own experiment".to_owned());
-        let (checkpoint, averaged) = others(choice, &compiled)?.ok_or_else(needed)?;
         let seed = experiment.seeds.first().copied().unwrap_or(1);
+        let (checkpoint, averaged) = others(choice, &compiled, seed)?.ok_or_else(needed)?;
         Ok(Self {
             path: choice.run.clone(),
             experiment,
@@ -439,8 +439,8 @@ fn take_all_gradients(block: &mut Block) {
 }
 
 /// The weights of `--weights` as a checkpoint before the first update, and whether they are averages.
-fn others(choice: &ModelChoice, compiled: &Compiled) -> Result<Option<(Checkpoint, bool)>, SessionFailure> {
-    let weights = choice.weights.as_ref().map(|weights| weights.read(&compiled.graph)).transpose()?;
+fn others(choice: &ModelChoice, compiled: &Compiled, seed: u64) -> Result<Option<(Checkpoint, bool)>, SessionFailure> {
+    let weights = choice.weights.as_ref().map(|weights| weights.read(&compiled.graph, seed)).transpose()?;
     if weights.is_some() && choice.checkpoint != BEST {
         return Err(SessionFailure::Usage(
             "`--weights` takes the place of `--checkpoint`: give one of them".to_owned(),

@@ -2,10 +2,12 @@
 
 use std::path::PathBuf;
 
+use rtc_base::rng::Key;
 use rtc_compiler::ir::graph::Graph;
 use rtc_compiler::ir::types::Dim;
 use rtc_compiler::pipeline;
 use rtc_exec::learner::{FlatArrays, LearnerState};
+use rtc_exec::model::initial;
 use rtc_runs::record::Start;
 use rtc_runs::weights::{TensorNames, WeightsFile, fingerprint, fit};
 
@@ -18,6 +20,8 @@ pub struct WeightsChoice {
     pub file: PathBuf,
     /// A JSON file with the names that the weights get; their own names without it.
     pub names: Option<PathBuf>,
+    /// Paths of the parameters that the file does not have, and that are drawn as in a training from nothing.
+    pub drawn: Vec<String>,
 }
 
 /// Weights that fit a model.
@@ -34,14 +38,18 @@ pub(crate) const AVERAGED: &str =
     "note: these are the averaged weights of the checkpoint (`ema`), by which its run is measured";
 
 impl WeightsChoice {
-    /// Reads the weights for the model of a graph.
-    pub fn read(&self, graph: &Graph) -> Result<Weights, SessionFailure> {
+    /// Reads the weights for the model of a graph, and draws those that it lacks from a seed.
+    pub fn read(&self, graph: &Graph, seed: u64) -> Result<Weights, SessionFailure> {
         let names = self.names.as_deref().map_or_else(|| Ok(TensorNames::default()), TensorNames::read)?;
         let file = WeightsFile::read(&self.file)?;
         let shape = |dims: &[Dim]| dims.iter().filter_map(Dim::fixed).collect();
-        let parameters: Vec<(String, Vec<usize>)> =
-            pipeline::parameters(graph).into_iter().map(|p| (p.name, shape(p.ty.dims()))).collect();
-        let arrays = fit(&file, &names, &parameters).map_err(rtc_runs::error::Error::from)?;
+        let parameters = pipeline::parameters(graph);
+        let shapes: Vec<(String, Vec<usize>)> =
+            parameters.iter().map(|p| (p.name.clone(), shape(p.ty.dims()))).collect();
+        let mut arrays = fit(&file, &names, &self.drawn, &shapes).map_err(rtc_runs::error::Error::from)?;
+        for (parameter, (name, shape)) in parameters.iter().zip(shapes) {
+            arrays.items.entry(name).or_insert_with(|| (shape, initial(parameter, Key::new(seed))));
+        }
         let start = Start { file: self.file.display().to_string(), sha256: fingerprint(&arrays) };
         Ok(Weights { start, averaged: file.is_averaged(), arrays })
     }

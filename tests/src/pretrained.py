@@ -3,10 +3,11 @@ tokens, logits, and the gradients of the mean loss over all next tokens, by the 
 
 import importlib.util
 import json
+import pathlib
 import sys
 
 import torch
-from safetensors.torch import load_file
+from safetensors.torch import load_file, save_file
 
 torch.set_default_dtype(torch.float64)
 
@@ -46,5 +47,41 @@ def compared(request):
     return {"logits": logits, "gradients": gradients, "compared": count}
 
 
+def added(request):
+    """Puts a tensor of a file into a copy of another one, in the place of the link to it."""
+    tensors = load_file(request["into"])
+    tensors[request["tensor"]] = load_file(request["add"])[request["tensor"]]
+    path = pathlib.Path(request["into"])
+    path.unlink()
+    save_file(tensors, path)
+    return {}
+
+
+def published(request):
+    """Logits and a greedy text of transformers, of a folder in Hugging Face's format, against an export in single precision."""
+    import transformers
+
+    transformers.logging.set_verbosity_error()
+    torch.set_default_dtype(torch.float32)
+    load = transformers.AutoModelForCausalLM.from_pretrained
+    theirs, info = load(request["published"], dtype=torch.float32, output_loading_info=True)
+    own = loaded(request["exported"]).float()
+    tokens, worst = torch.tensor(request["tokens"]), 0.0
+    with torch.no_grad():
+        logits = own(tokens[None], torch.tensor([len(tokens)])).reshape(len(tokens), -1)
+        worst = (theirs(tokens[None]).logits[0] - logits).abs().max().item()
+        text = theirs.generate(tokens[None], max_new_tokens=6, do_sample=False, eos_token_id=None, pad_token_id=0)[0]
+        row = tokens
+        for _ in range(6):
+            row = torch.cat([row, own(row[None], torch.tensor([len(row)])).reshape(len(row), -1)[-1:].argmax(-1)])
+    torch.set_default_dtype(torch.float64)
+    missing = sorted(info["missing_keys"]) + sorted(info["unexpected_keys"])
+    return {"logits": worst, "missing": missing, "text": text.tolist(), "own": row.tolist()}
+
+
+ANSWERS = {"add": added, "published": published}
+
 for line in sys.stdin:
-    print(json.dumps(compared(json.loads(line))), flush=True)
+    request = json.loads(line)
+    answer = next((own for name, own in ANSWERS.items() if name in request), compared)
+    print(json.dumps(answer(request)), flush=True)

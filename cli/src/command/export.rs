@@ -18,6 +18,7 @@ use rtc_task::{DOCUMENT, Scale, catalog};
 use serde_json::{Value, json};
 
 use crate::exit::{CommandResult, Exit};
+use crate::huggingface;
 use crate::onnx;
 use crate::options::ModelOptions;
 use crate::terminal::{Terminal, quoted};
@@ -27,6 +28,7 @@ Examples:
   rtc export runs/NAME --format torch --output exported       model.py, tokenizer.py, weights.safetensors, config.json
   rtc export runs/NAME --format torch --output exported --checkpoint last
   rtc export runs/NAME --format onnx --output model.onnx      one file for onnxruntime and other programs
+  rtc export runs/NAME --format huggingface --like SmolLM2-135M --output mine
   cd exported && python -c 'from model import Model; print(Model.from_folder(\".\"))'
 ";
 
@@ -44,9 +46,13 @@ pub(crate) struct Options {
     /// What it is written for
     #[arg(long, value_enum)]
     format: FormatArg,
-    /// For torch the new or empty folder for the files, for onnx the file; what an export wrote is overwritten
+    /// For torch and huggingface the new or empty folder for the files, for onnx the file; what an export to torch or onnx wrote is
+    /// overwritten
     #[arg(long, value_name = "PATH")]
     output: PathBuf,
+    /// For huggingface: the folder of the published model of which the spec was imported
+    #[arg(long, value_name = "FOLDER")]
+    like: Option<PathBuf>,
 }
 
 /// `--format`.
@@ -56,6 +62,8 @@ enum FormatArg {
     Torch,
     /// One file for programs that read ONNX
     Onnx,
+    /// A folder as that of a published model, which programs that read Hugging Face's format load
+    Huggingface,
 }
 
 const MODULE: &str = "model.py";
@@ -84,8 +92,17 @@ logits = model(tokens, lengths)
 
 /// Writes the files of an export.
 pub(crate) fn run(options: &Options, terminal: &Terminal) -> CommandResult {
+    if options.like.is_some() && options.format != FormatArg::Huggingface {
+        return Err(SessionFailure::Usage("`--like` goes with `--format huggingface`".to_owned()));
+    }
     let trained = TrainedModel::open(&options.model.choice())?;
     trained.remark_on_weights().iter().for_each(|remark| terminal.message(remark));
+    if options.format == FormatArg::Huggingface {
+        let needed =
+            "`--format huggingface` needs `--like`, the folder of the published model of which the spec was imported";
+        let like = options.like.as_ref().ok_or_else(|| SessionFailure::Usage(needed.to_owned()))?;
+        return to_huggingface(&trained, like, &options.output, terminal);
+    }
     let binding = Binding::from(&catalog(&*trained.task, &trained.options));
     let mut graph = pipeline::unlabelled(trained.definition.forward(&catalog(&*trained.task, &trained.options))?);
     let weights = trained.model.weights();
@@ -93,10 +110,17 @@ pub(crate) fn run(options: &Options, terminal: &Terminal) -> CommandResult {
     if graph.parameters().iter().any(|p| !weights.items.contains_key(&p.name)) {
         pass::optimise(&mut graph);
     }
-    match options.format {
-        FormatArg::Torch => to_torch(&trained, &graph, &binding, &options.output, terminal),
-        FormatArg::Onnx => to_onnx(&trained, &binding, &options.output, terminal),
+    if options.format == FormatArg::Onnx {
+        return to_onnx(&trained, &binding, &options.output, terminal);
     }
+    to_torch(&trained, &graph, &binding, &options.output, terminal)
+}
+
+fn to_huggingface(trained: &TrainedModel, like: &Path, output: &Path, terminal: &Terminal) -> CommandResult {
+    let count = huggingface::write(trained, like, output)?;
+    let (output, like) = (quoted(output), quoted(like));
+    terminal.message(&format!("wrote {count} files into {output}, a model of the form of {like}"));
+    Ok(Exit::Done)
 }
 
 fn to_torch(

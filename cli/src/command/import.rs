@@ -57,12 +57,13 @@ pub(crate) fn run(options: &Options, terminal: &Terminal) -> CommandResult {
         found.family, found.parameters
     ));
     if let Some(begin) = &found.begin {
-        terminal.message(&format!("its texts begin with `{begin}`: write it before every text and every prompt"));
+        terminal
+            .message(&format!("the task puts `{begin}` before every text and every prompt: `begin` of {EXPERIMENT}"));
     }
     let path = |name: &str| quoted(&output.join(name));
-    let (folder, prompt) = (quoted(folder), format!("'{}The'", found.begin.unwrap_or_default()));
+    let folder = quoted(folder);
     terminal.next(&format!(
-        "rtc generate {} --experiment {} --weights {folder} --weights-map {} {prompt}",
+        "rtc generate {} --experiment {} --weights {folder} --weights-map {} The",
         path(SPEC),
         path(EXPERIMENT),
         path(NAMES)

@@ -163,7 +163,7 @@ fn lead(options: &Options, ranks: &dyn Ranks, terminal: &Terminal) -> CommandRes
     let opened = OpenedExperiment::open(&options.experiment)?.permitting(options.programs.run_commands);
     let mut job = prepare(options, &opened, terminal)?;
     if let Some(weights) = options.weights.choice() {
-        let weights = weights.read(&job.compiled.graph)?;
+        let weights = weights.read(&job.compiled.graph, job.info.seed)?;
         weights.remark().iter().for_each(|remark| terminal.message(remark));
         job.begins_with(weights);
     }

@@ -122,17 +122,24 @@ fn a_published_model_becomes_a_spec_that_runs() {
     let place = Place::new();
     publish(&place, "published");
     let said = place.rtc(&["import", "published", "--output", "own"]);
-    said.code(0).says("own: model.rt, experiment.yaml, names.json, text.txt; llama").says("begin with `<s>`");
+    said.code(0)
+        .says("own: model.rt, experiment.yaml, names.json, text.txt; llama")
+        .says("the task puts `<s>` before every text");
     said.says("next: rtc generate own/model.rt --experiment own/experiment.yaml --weights published");
     assert_eq!(place.read("own/model.rt"), SPEC);
-    assert!(place.read("own/text.txt").starts_with("<s>The quick brown fox"), "{}", place.read("own/text.txt"));
+    assert!(
+        place.read("own/experiment.yaml").contains("\n  begin: \"<s>\"\n"),
+        "{}",
+        place.read("own/experiment.yaml")
+    );
+    assert!(place.read("own/text.txt").starts_with("The quick brown fox"), "{}", place.read("own/text.txt"));
     place.rtc(&["check", "own/model.rt"]).code(0);
     place.rtc(&["fmt", "--check", "own/model.rt"]).code(0);
     // A head of zeros gives every id the same probability.
     let found = place.rtc(&[&["eval", "own/model.rt", "--json"], &WITH[..]].concat()).code(0).json();
     let perplexity = found["splits"][0]["perplexity"].as_f64().expect("a number");
     assert!((perplexity - IDS as f64).abs() < 1e-4, "{found:#}");
-    place.rtc(&[&["generate", "own/model.rt", "<s>The quick", "--length", "3"], &WITH[..]].concat()).code(0);
+    place.rtc(&[&["generate", "own/model.rt", "The quick", "--length", "3"], &WITH[..]].concat()).code(0);
     // The spec is one like others: what it edits it trains.
     let looped =
         "replace stack by loop { steps: 2, llama_layer { heads: 2, key_heads: 1, head_width: 4, hidden: 12 } }";
@@ -140,7 +147,7 @@ fn a_published_model_becomes_a_spec_that_runs() {
     // Updates go on from the weights, and the map is no part of the run.
     let train = [&["train", "own/model.rt", "--max-steps", "2", "--run", "r", "--quiet"], &WITH[..]].concat();
     place.rtc(&train).code(0);
-    place.rtc(&["generate", "r", "<s>The", "--length", "2"]).code(0);
+    place.rtc(&["generate", "r", "The", "--length", "2"]).code(0);
 }
 
 #[test]
@@ -266,12 +273,50 @@ impl<'p> Published<'p> {
         self.place.rtc(&[&["import", &self.name, "--output", own], options].concat())
     }
 
+    /// The arguments by which a command takes the spec of a folder with the weights of this one.
+    fn with(&self, own: &str) -> [String; 7] {
+        let file = |name: &str| format!("{own}/{name}");
+        let [experiment, map] = ["experiment.yaml", "names.json"].map(file);
+        let [e, w, m] = ["--experiment", "--weights", "--weights-map"].map(str::to_owned);
+        [file("model.rt"), e, experiment, w, self.name.clone(), m, map]
+    }
+
+    /// Writes the weights back, which gives the bytes of every file.
+    fn comes_back(&self, own: &str) {
+        let (back, with) = (format!("{own}/back"), self.with(own));
+        let args = ["export", "--format", "huggingface", "--like", &self.name, "--output", &back];
+        self.place.rtc(&args.into_iter().chain(with.iter().map(String::as_str)).collect::<Vec<_>>()).code(0);
+        let names = |folder: &str| {
+            let entries = fs::read_dir(self.place.path(folder)).expect("a folder");
+            let mut names: Vec<_> = entries.map(|entry| entry.expect("an entry").file_name()).collect();
+            names.sort();
+            names
+        };
+        assert_eq!(names(&back), names(&self.name));
+        for name in names(&back) {
+            let bytes = |folder: &str| fs::read(self.place.path(folder).join(&name)).expect("a file");
+            assert!(bytes(&back) == bytes(&self.name), "{own}: {name:?} differs");
+        }
+    }
+
+    /// Adds a tensor of another file to the weights.
+    fn add(&self, python: &mut Process, from: &Path, tensor: &str) {
+        let file = self.place.path(&self.name).join("model.safetensors");
+        python.ask(&json!({ "add": from, "tensor": tensor, "into": file }));
+    }
+
     /// Compares what the spec of a folder gives with the numbers behind a prefix; tells how many gradients were compared.
     fn compare(&self, python: &mut Process, own: &str, prefix: &str) -> u64 {
-        let (spec, experiment) = (format!("{own}/model.rt"), format!("{own}/experiment.yaml"));
+        self.compare_with(python, own, prefix, &[])
+    }
+
+    /// The same with further arguments.
+    fn compare_with(&self, python: &mut Process, own: &str, prefix: &str, more: &[&str]) -> u64 {
         let (map, exported) = (format!("{own}/names.json"), format!("{own}/exported-{prefix}"));
-        let with = ["--experiment", &experiment, "--weights", &self.name, "--weights-map", &map];
-        self.place.rtc(&[&["export", &spec, "--format", "torch", "--output", &exported], &with[..]].concat()).code(0);
+        let with = self.with(own);
+        let args = ["export", "--format", "torch", "--output", &exported].into_iter();
+        let args = args.chain(with.iter().map(String::as_str)).chain(more.iter().copied());
+        self.place.rtc(&args.collect::<Vec<_>>()).code(0);
         let found = python.ask(&json!({
             "exported": self.place.path(&exported), "io": self.path.join("io.safetensors"), "names": self.place.path(&map),
             "prefix": prefix,
@@ -318,6 +363,7 @@ fn folders_give_the_float64_numbers_of_their_models() {
             }
             said.code(0);
             assert!(published.compare(&mut python, &own, "") > 5, "{name}, {config}");
+            published.comes_back(&own);
             compared += 1;
         }
     }
@@ -351,4 +397,88 @@ fn looped_layers_give_the_float64_numbers_of_the_retrofit() {
     assert_eq!(eval("looped"), eval("whole"));
     published.import("wrong", &["--loop", "2..4"]).code(2).says("`--loop 2..4`: the model has layers 0..3");
     published.import("wrong", &["--loop", "2"]).code(2).says("layers are FIRST..LAST");
+}
+
+/// An adapter before the looped layers, which begins as the state itself: drawn where the folder has none, or given beside it.
+#[test]
+fn adapters_give_the_float64_numbers_of_the_retrofit() {
+    let Some((folders, mut python)) = folders() else { return };
+    let Some(path) = folders.iter().find(|path| path.ends_with("retrofit-llama-inject")) else {
+        return python::skip("RTC_PRETRAINED has no retrofit-llama-inject");
+    };
+    let place = Place::new();
+    let published = Published::new(&place, path, "config.json");
+    published.import("own", &["--loop", "1..2"]).code(0);
+    let spec = place.read("own/model.rt");
+    let injected = |steps: usize| {
+        let added = format!(
+            "loop {{\n        steps: {steps}\n        adapter = linear(cat(state, e)) {{ bias: false, init: identity }}\n        state = adapter"
+        );
+        spec.replace("    loop {\n        steps: 1", &format!("    e = state\n    {added}"))
+    };
+    place.write("own/model.rt", &injected(1));
+    let with = published.with("own");
+    let eval = |more: &[&str]| {
+        let args = ["eval", "--json"].into_iter().chain(with.iter().map(String::as_str));
+        place.rtc(&args.chain(more.iter().copied()).collect::<Vec<_>>())
+    };
+    eval(&[]).code(7).says("`loop.adapter.weight` [32, 64] is missing");
+    eval(&["--draw", "loop.adaptor"]).code(7).says("`--draw loop.adaptor`: the model has no parameter there");
+    eval(&["--draw", "loop"]).code(7).says("is there, and was to be drawn (`--draw`): leave one of them out");
+    let loss = eval(&["--draw", "loop.adapter"]).code(0).json()["splits"][0]["loss"].clone();
+    place.write("own/model.rt", &spec);
+    assert_eq!(eval(&[]).code(0).json()["splits"][0]["loss"], loss, "the adapter begins as the state");
+    place.write("own/model.rt", &injected(1));
+    published.compare_with(&mut python, "own", "identity.r1.", &["--draw", "loop.adapter"]);
+    // The stored adapter, as one more file of the folder.
+    published.add(&mut python, &path.join("retrofit.safetensors"), "adapter.weight");
+    let mut names: Value = serde_json::from_str(&place.read("own/names.json")).expect("JSON");
+    names["adapter.weight"] = "loop.adapter.weight".into();
+    place.write("own/names.json", &names.to_string());
+    for (steps, gradients) in [(1, 0), (2, 0), (4, 39)] {
+        place.write("own/model.rt", &injected(steps));
+        assert_eq!(published.compare(&mut python, "own", &format!("r{steps}.")), gradients, "{steps} steps");
+    }
+}
+
+/// A trained model in the form of the published one, by the library itself.
+#[test]
+fn trained_models_are_loaded_by_transformers() {
+    let Some((folders, mut python)) = folders() else { return };
+    let place = Place::new();
+    let mut loaded = 0;
+    for name in ["gemma3", "gpt2", "llama", "phi3", "qwen2"] {
+        let Some(path) = folders.iter().find(|path| path.ends_with(name)) else { continue };
+        let published = Published::new(&place, path, "config.json");
+        let own = format!("{name}-own");
+        published.import(&own, &["--loop", "1..1"]).code(0);
+        let (run, with) = (format!("{name}-run"), published.with(&own));
+        let train = ["train", "--run", &run, "--max-steps", "3", "--quiet", "--with", "optimiser.learning_rate=0.001"];
+        let train = train.into_iter().chain(with.iter().map(String::as_str));
+        place.rtc(&train.collect::<Vec<_>>()).code(0);
+        let (back, exported) = (format!("{name}-back"), format!("{name}-exported"));
+        let to = ["export", &run, "--format", "huggingface", "--like", &published.name, "--output", &back];
+        place.rtc(&to).code(0).says("a model of the form of");
+        // As it is in the folder: the formats of files may have fewer digits.
+        let mut again = with.clone();
+        again[4].clone_from(&back);
+        let export = ["export", "--format", "torch", "--output", &exported].into_iter();
+        place.rtc(&export.chain(again.iter().map(String::as_str)).collect::<Vec<_>>()).code(0);
+        let tokens: Vec<u32> = (0..11).map(|n| 7 + 23 * n % 280).collect();
+        let found = python.ask(&json!({
+            "published": place.path(&back), "exported": place.path(&exported), "tokens": tokens,
+        }));
+        assert_eq!(found["missing"], json!([]), "{name}");
+        assert!(found["logits"].as_f64().is_some_and(|far| far < 5e-5), "{name}: {found}");
+        assert_eq!(found["text"], found["own"], "{name}");
+        // What is no model of the family any more is not written as one.
+        let spec = place.read(&format!("{own}/model.rt")).replace("steps: 1", "steps: 2");
+        place.write(&format!("{own}/model.rt"), &spec);
+        let to = ["export", "--format", "huggingface", "--like", &published.name, "--output", "wrong"].into_iter();
+        let said = place.rtc(&to.chain(with.iter().map(String::as_str)).collect::<Vec<_>>());
+        said.code(2).says("does not compute what").says("`rtc export --format torch` takes any model");
+        assert!(!place.path("wrong").exists(), "{name}");
+        loaded += 1;
+    }
+    assert!(loaded > 0, "no folder could be compared");
 }

@@ -9,6 +9,10 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use rtc_base::disk::write_file;
+use rtc_compiler::check::{NoFiles, check_edited};
+use rtc_compiler::ir::graph::Graph;
+use rtc_compiler::schema::Catalog;
+use rtc_compiler::source::Source;
 use rtc_compiler::syntax;
 use rtc_runs::error::WeightsError;
 use rtc_runs::weights::{TensorNames, TensorUse, WeightsFile};
@@ -18,7 +22,7 @@ use crate::experiment_file::OpenedExperiment;
 use crate::failure::SessionFailure;
 use crate::model::Compiled;
 use crate::saved::catalog_in;
-use crate::spec_file::SpecArg;
+use crate::spec_file::{CheckedDefinition, SpecArg};
 use crate::weights::WeightsChoice;
 use config::{Config, ConfigFields};
 use family::{FamilyLayer, ModelFamily, TensorRole, filled};
@@ -52,6 +56,75 @@ pub struct Imported {
     pub begin: Option<String>,
 }
 
+/// A folder in Hugging Face's format, read, as the text of a spec and what belongs to it.
+struct PublishedFolder {
+    config: Config,
+    family: ModelFamily,
+    file: WeightsFile,
+    /// The fields of the model, and of each of its layers.
+    model: ConfigFields,
+    layers: Vec<ConfigFields>,
+    experts: usize,
+    is_tied: bool,
+    body: Body,
+    about: String,
+    spec: String,
+}
+
+impl PublishedFolder {
+    /// Reads one; `family` and `looped` as for [`import`].
+    fn read(folder: &Path, family: Option<&Path>, looped: Option<LoopedLayers>) -> Result<Self, SessionFailure> {
+        let config = Config::read(&folder.join("config.json"))?;
+        let family = family_of(&config, family)?;
+        let file = WeightsFile::read(folder)?;
+        let model = config.of_model(&family)?;
+        let count = number(&config, &model, &family.layers, MOST_LAYERS)?;
+        let experts = family.experts.as_ref().map(|field| number(&config, &model, field, MOST_EXPERTS)).transpose()?;
+        let layers: Vec<ConfigFields> =
+            (0..count).map(|layer| config.of_layer(&model, &family, layer)).collect::<Result<_, _>>()?;
+        let names = NamesInFile { file: &file, prefix: &family.prefix };
+        let is_tied = model.get("tie_word_embeddings") == Some(&Value::Bool(true)) && !names.has_head(&family);
+        let body = Body::of(&config, &family, &layers, looped)?;
+        let about = format!("{}: {count} layers, imported from `{}`.", family.about, model_name(folder));
+        let spec = spec(&family, &model, &body, (&about, is_tied)).ok_or_else(|| config.refused(TIED))?;
+        let spec = syntax::format(&spec).map_err(|_| config.refused("its fields make no spec"))?;
+        let experts = experts.unwrap_or(0);
+        Ok(Self { config, family, file, model, layers, experts, is_tied, body, about, spec })
+    }
+
+    /// The map of the names of its weights to those of the compiled spec.
+    fn names(&self, compiled: &Compiled) -> Result<TensorNames, SessionFailure> {
+        let Self { config, family, body, layers, .. } = self;
+        let roles = roles((config, family), (body, layers), self.experts, self.is_tied)?;
+        NamesInFile { file: &self.file, prefix: &family.prefix }.map(&family.model_type, roles, compiled)
+    }
+}
+
+/// A published model whose weights can be replaced.
+pub struct PublishedModel {
+    /// What it computes.
+    pub graph: Graph,
+    /// The parameters of the graph by the names of the file.
+    pub names: TensorNames,
+    /// The weights that it has.
+    pub file: WeightsFile,
+}
+
+impl PublishedModel {
+    /// Reads the folder of one, whose tokens are those of a task.
+    ///
+    /// # Errors
+    /// Those of [`import`].
+    pub fn read(folder: &Path, facts: &Catalog) -> Result<Self, SessionFailure> {
+        let read = PublishedFolder::read(folder, None, None)?;
+        let source = Source::new(read.family.model_type.as_str(), read.spec.as_str());
+        let checked = CheckedDefinition::of(check_edited(&NoFiles, source, None, &[], facts))?;
+        let compiled = Compiled::new(checked.definition, facts)?;
+        let names = read.names(&compiled)?;
+        Ok(Self { graph: compiled.graph, names, file: read.file })
+    }
+}
+
 /// Reads a folder with `config.json`, `tokenizer.json` and safetensors, and writes a spec, an experiment on the file `text` and a map of names
 /// into a new folder. `family` is a file of a family that is none of the program's; layers that are `looped` stand in a loop of one step, which
 /// gives what the published model gives.
@@ -66,20 +139,8 @@ pub fn import(
     family: Option<&Path>,
     looped: Option<LoopedLayers>,
 ) -> Result<Imported, SessionFailure> {
-    let config = Config::read(&folder.join("config.json"))?;
-    let family = family_of(&config, family)?;
-    let file = WeightsFile::read(folder)?;
-    let model = config.of_model(&family)?;
-    let count = number(&config, &model, &family.layers, MOST_LAYERS)?;
-    let experts = family.experts.as_ref().map(|field| number(&config, &model, field, MOST_EXPERTS)).transpose()?;
-    let layers: Vec<ConfigFields> =
-        (0..count).map(|layer| config.of_layer(&model, &family, layer)).collect::<Result<_, _>>()?;
-    let names = NamesInFile { file: &file, prefix: &family.prefix };
-    let is_tied = model.get("tie_word_embeddings") == Some(&Value::Bool(true)) && !names.has_head(&family);
-    let body = Body::of(&config, &family, &layers, looped)?;
-    let about = format!("{}: {count} layers, imported from `{}`.", family.about, model_name(folder));
-    let spec = spec(&family, &model, &body, (&about, is_tied)).ok_or_else(|| config.refused(TIED))?;
-    let spec = syntax::format(&spec).map_err(|_| config.refused("its fields make no spec"))?;
+    let read = PublishedFolder::read(folder, family, looped)?;
+    let (config, about) = (&read.config, read.about.as_str());
     let tokenizer = folder.join("tokenizer.json");
     let begin = begin(&tokenizer)?;
     if output.exists() && fs::read_dir(output).map(|mut files| files.next().is_some()).unwrap_or(true) {
@@ -99,24 +160,23 @@ pub fn import(
         let text = match text {
             Some(text) => absolute(text)?,
             None => {
-                let start = begin.clone().unwrap_or_default();
-                write(TEXT, format!("{start}{SENTENCE}").as_bytes())?;
+                write(TEXT, SENTENCE.as_bytes())?;
                 PathBuf::from(TEXT)
             }
         };
-        let ids = number(&config, &model, "vocab_size", usize::MAX)?;
-        let experiment = write(EXPERIMENT, experiment(&about, &text, &absolute(&tokenizer)?, ids).as_bytes())?;
-        let path = write(SPEC, spec.as_bytes())?;
+        let ids = number(config, &read.model, "vocab_size", usize::MAX)?;
+        let experiment = experiment(about, (&text, &absolute(&tokenizer)?), begin.as_deref(), ids);
+        let experiment = write(EXPERIMENT, experiment.as_bytes())?;
+        let path = write(SPEC, read.spec.as_bytes())?;
         let facts = facts(&experiment)?;
         let checked = SpecArg::parse(&path.to_string_lossy()).check(&[], &facts)?;
         let compiled = Compiled::new(checked.definition, &facts)?;
-        let roles = roles((&config, &family), (&body, &layers), experts.unwrap_or(0), is_tied)?;
-        let map = names.map(&family.model_type, roles, &compiled)?;
+        let map = read.names(&compiled)?;
         let map = serde_json::to_string_pretty(&map).map_err(|error| config.refused(&error.to_string()))?;
         let map = write(NAMES, format!("{map}\n").as_bytes())?;
-        WeightsChoice { file: folder.to_owned(), names: Some(map) }.read(&compiled.graph)?;
+        WeightsChoice { file: folder.to_owned(), names: Some(map), drawn: vec![] }.read(&compiled.graph, 0)?;
         let parameters = compiled.parameters();
-        Ok(Imported { family: family.model_type.clone(), parameters, begin: begin.clone() })
+        Ok(Imported { family: read.family.model_type.clone(), parameters, begin: begin.clone() })
     };
     let imported = written();
     if imported.is_err() {
@@ -325,17 +385,18 @@ fn spec(family: &ModelFamily, model: &ConfigFields, body: &Body, (about, is_tied
 }
 
 /// The task of an imported model: its tokens, on a text.
-fn experiment(about: &str, text: &Path, tokenizer: &Path, ids: usize) -> String {
+fn experiment(about: &str, (text, tokenizer): (&Path, &Path), begin: Option<&str>, ids: usize) -> String {
     let quoted = |path: &Path| Value::from(path.to_string_lossy()).to_string();
     let (text, tokenizer) = (quoted(text), quoted(tokenizer));
+    let begin = begin.map_or_else(String::new, |begin| format!("  begin: {}\n", Value::from(begin)));
     format!(
-        "# {about}\ntask:\n  name: language\n  data: {{ train: {text}, dev: {text} }}\n  tokens: {tokenizer}\n  vocabulary: {ids}\n  length: 512\n\
+        "# {about}\ntask:\n  name: language\n  data: {{ train: {text}, dev: {text} }}\n  tokens: {tokenizer}\n  vocabulary: {ids}\n{begin}  length: 512\n\
          optimiser: {{ kind: adamw, learning_rate: 0.00002 }}\nschedule: {{ kind: constant }}\nbatch: {{ size: 1 }}\nmax_steps: 100\nevaluate: [dev]\n"
     )
 }
 
 /// What the compiler is told about the task of an experiment.
-fn facts(experiment: &Path) -> Result<rtc_compiler::schema::Catalog, SessionFailure> {
+fn facts(experiment: &Path) -> Result<Catalog, SessionFailure> {
     let opened = OpenedExperiment::open(&experiment.to_string_lossy())?;
     catalog_in(&opened.file.resolve(None, &[])?)
 }

@@ -20,7 +20,7 @@ pub(super) fn file(bytes: &[u8]) {
         Err(error) => return refused(&error),
     };
     // Without any parameter, every tensor of the file is a fault with its name and shape.
-    let tensors = match fit(&file, &TensorNames::default(), &[]) {
+    let tensors = match fit(&file, &TensorNames::default(), &[], &[]) {
         Ok(_) => vec![],
         Err(error) => error.faults.iter().filter_map(|fault| tensor(fault)).collect::<Vec<_>>(),
     };
@@ -29,7 +29,7 @@ pub(super) fn file(bytes: &[u8]) {
     if !tensors.iter().all(|(_, shape)| small(shape)) {
         return;
     }
-    match fit(&file, &TensorNames::default(), &tensors) {
+    match fit(&file, &TensorNames::default(), &[], &tensors) {
         Ok(arrays) => {
             fingerprint(&arrays);
             for (name, shape) in &tensors {
@@ -76,7 +76,7 @@ pub(super) fn names(bytes: &[u8]) {
         Err(error) => return refused(&error),
     };
     let file = WeightsFile::read(&folder.path().join("theirs.bin")).expect("a good file");
-    match fit(&file, &names, &[("linear.weight".to_owned(), vec![3, 2])]) {
+    match fit(&file, &names, &[], &[("linear.weight".to_owned(), vec![3, 2])]) {
         Ok(arrays) => assert_eq!(arrays.items["linear.weight"].1, [0.0, 3.0, 1.0, 4.0, 2.0, 5.0]),
         Err(error) => told(&error),
     }

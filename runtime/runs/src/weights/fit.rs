@@ -6,7 +6,8 @@ use std::path::Path;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
-use super::{FileTensor, NumberFormat, WeightsError, WeightsFile};
+use super::format::NumberFormat;
+use super::{FileTensor, WeightsError, WeightsFile};
 use crate::error::{Error, ExperimentError};
 use rtc_base::json;
 use rtc_exec::learner::FlatArrays;
@@ -130,21 +131,21 @@ fn fault_of(destination: &TensorDestination) -> Option<&'static str> {
 }
 
 /// A tensor of the file, or a part of it, under the name that it gets.
-struct Offered<'a> {
-    theirs: &'a str,
+pub(super) struct Offered<'a> {
+    pub(super) theirs: &'a str,
     /// As it is there.
     from: &'a FileTensor,
     /// As its numbers are read.
-    tensor: FileTensor,
+    pub(super) tensor: FileTensor,
     /// As it is offered.
-    shape: Vec<usize>,
+    pub(super) shape: Vec<usize>,
     /// The element of the first axis that it is.
-    at: Option<usize>,
+    pub(super) at: Option<usize>,
 }
 
 impl Offered<'_> {
     /// Its name, that in the file if it is another one, and its shape.
-    fn called(&self, name: &str) -> String {
+    pub(super) fn called(&self, name: &str) -> String {
         let there = if name == self.theirs { String::new() } else { format!(" (`{}` there)", self.theirs) };
         let element = self.at.map_or_else(String::new, |at| format!(", element {at} of the first axis"));
         format!("`{name}`{there} {:?}{element}", self.shape)
@@ -152,18 +153,27 @@ impl Offered<'_> {
 }
 
 /// What is offered under every name: one tensor, or elements of the first axis.
-type Offers<'a> = BTreeMap<String, Vec<Offered<'a>>>;
+pub(super) type Offers<'a> = BTreeMap<String, Vec<Offered<'a>>>;
 
-/// The parameters of a model, given as names and shapes, from a file.
+/// Whether a parameter is at a path, or below it.
+fn is_below(name: &str, path: &str) -> bool {
+    name.strip_prefix(path).is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
+}
+
+/// The parameters of a model, given as names and shapes, from a file; those at and below the paths `drawn`, which the file must not have,
+/// are left out.
 ///
 /// # Errors
-/// Every parameter that the file lacks, every tensor that is none, every shape, kind and number that a parameter can't have.
+/// Every other parameter that the file lacks, every tensor that is none, every shape, kind and number that a parameter can't have; a path
+/// without a parameter, and one whose parameters the file has.
 pub fn fit(
     file: &WeightsFile,
     names: &TensorNames,
+    drawn: &[String],
     parameters: &[(String, Vec<usize>)],
 ) -> Result<FlatArrays, WeightsError> {
     let mut faults = vec![];
+    let is_drawn = |name: &str| drawn.iter().any(|path| is_below(name, path));
     let known: Vec<&str> = file.tensors.keys().map(String::as_str).collect();
     for theirs in names.0.keys().filter(|theirs| !file.tensors.contains_key(*theirs)) {
         faults.push(format!("the map names `{theirs}`, which is not there{}", hint(theirs, &known)));
@@ -173,8 +183,16 @@ pub fn fit(
     let all: BTreeSet<&str> = parameters.iter().map(|(name, _)| name.as_str()).collect();
     let strangers: Vec<String> = offered.keys().filter(|name| !all.contains(name.as_str())).cloned().collect();
     let strangers: Vec<&str> = strangers.iter().map(String::as_str).collect();
+    let paths: Vec<&str> = parameters.iter().map(|(name, _)| name.as_str()).collect();
+    for path in drawn.iter().filter(|path| !paths.iter().any(|name| is_below(name, path))) {
+        faults.push(format!("`--draw {path}`: the model has no parameter there{}", hint(path, &paths)));
+    }
     for (name, shape) in parameters {
         match offered.remove(name) {
+            None if is_drawn(name) => {}
+            Some(_) if is_drawn(name) => {
+                faults.push(format!("`{name}` is there, and was to be drawn (`--draw`): leave one of them out"));
+            }
             None => faults.push(format!("`{name}` {shape:?} is missing{}", hint(name, &strangers))),
             Some(found) => {
                 match taken(file, name, shape, &found) {
@@ -205,13 +223,23 @@ pub(super) fn equal(file: &WeightsFile, a: &FileTensor, b: &FileTensor) -> bool 
     same && file.data(a) == file.data(b)
 }
 
+/// The tensors that the map leaves out and that are written like one which it uses, each with the name of that one.
+pub(super) fn copied<'a>(file: &'a WeightsFile, names: &TensorNames) -> Vec<(&'a str, &'a FileTensor)> {
+    let (used, left): (Vec<_>, Vec<_>) = file.tensors.iter().partition(|(theirs, _)| names.of(theirs).is_some());
+    let of = |copy: &'a FileTensor| {
+        let (theirs, _) = used.iter().find(|(_, own)| equal(file, own, copy))?;
+        Some((theirs.as_str(), copy))
+    };
+    left.into_iter().filter_map(|(_, copy)| of(copy)).collect()
+}
+
 /// What to do about a tensor that is a copy of one that the model takes.
 fn copy_of(theirs: &str) -> String {
     format!("; it has the numbers of `{theirs}`: if both are one weight, leave it out by `null` in a map of names")
 }
 
 /// The tensors of the file under the names that they get. Two that get one name are a fault, unless they are one tensor.
-fn offered<'a>(
+pub(super) fn offered<'a>(
     file: &'a WeightsFile,
     names: &TensorNames,
     parameters: &[(String, Vec<usize>)],

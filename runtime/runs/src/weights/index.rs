@@ -1,14 +1,14 @@
 //! The index of weights in several files: `weight_map` says for every tensor which safetensors file beside the index has it.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use super::{FileTensor, read, safetensors};
 use crate::error::{Error, WeightsError};
 use rtc_base::json;
 
 /// The bytes of files, and their tensors.
-pub(super) type JoinedFiles = (Vec<Vec<u8>>, BTreeMap<String, FileTensor>);
+pub(super) type JoinedFiles = (Vec<(PathBuf, Vec<u8>)>, BTreeMap<String, FileTensor>);
 
 /// The file of every tensor.
 pub(super) struct WeightsIndex(BTreeMap<String, String>);
@@ -43,7 +43,8 @@ impl WeightsIndex {
         let names: BTreeSet<&String> = self.0.values().collect();
         let (mut files, mut tensors, mut faults) = (vec![], BTreeMap::new(), vec![]);
         for (n, name) in names.into_iter().enumerate() {
-            let bytes = read(&path.with_file_name(name))?;
+            let path = path.with_file_name(name);
+            let bytes = read(&path)?;
             match safetensors(&bytes) {
                 Err(fault) => faults.push(format!("{name}: {fault}")),
                 Ok(own) => {
@@ -59,7 +60,7 @@ impl WeightsIndex {
                         .extend(lacks.map(|(tensor, _)| format!("{name} lacks `{tensor}`, which the index has there")));
                 }
             }
-            files.push(bytes);
+            files.push((path, bytes));
         }
         if faults.is_empty() {
             Ok((files, tensors))

@@ -5,13 +5,15 @@
 //! or names everything that does not fit.
 
 mod fit;
+mod format;
 mod index;
 mod pickle;
+mod refill;
 mod torch;
 
 use std::collections::BTreeMap;
 use std::ops::Range;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::{fs, io};
 
 use safetensors::tensor::{Dtype, SafeTensors};
@@ -19,7 +21,9 @@ use safetensors::tensor::{Dtype, SafeTensors};
 use crate::error::{Error, WeightsError};
 use crate::record::checkpoint::{AVERAGE, NOT_AVERAGED, averages_beside};
 pub use fit::{TensorNames, TensorUse, fingerprint, fit};
+use format::NumberFormat;
 use index::WeightsIndex;
+pub use refill::{RefilledFile, refill};
 use rtc_base::disk::IoError;
 use rtc_base::json;
 
@@ -31,49 +35,6 @@ pub mod limits {
 /// The files of a folder of Hugging Face's format: all weights, or the index of several files.
 const WHOLE: &str = "model.safetensors";
 const INDEX: &str = "model.safetensors.index.json";
-
-/// The format of a file's numbers.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum NumberFormat {
-    F16,
-    Bf16,
-    F32,
-    F64,
-}
-
-impl NumberFormat {
-    /// Bytes of a number.
-    fn size(self) -> usize {
-        match self {
-            Self::F16 | Self::Bf16 => 2,
-            Self::F32 => 4,
-            Self::F64 => 8,
-        }
-    }
-
-    /// The number in so many bytes, little end first.
-    fn number(self, bytes: &[u8]) -> f32 {
-        match (self, bytes) {
-            (Self::F16, &[a, b]) => half(u16::from_le_bytes([a, b])),
-            (Self::Bf16, &[a, b]) => f32::from_le_bytes([0, 0, a, b]),
-            (Self::F32, &[a, b, c, d]) => f32::from_le_bytes([a, b, c, d]),
-            (Self::F64, bytes) => bytes.try_into().map_or(f32::NAN, |bytes| f64::from_le_bytes(bytes) as f32),
-            _ => f32::NAN,
-        }
-    }
-}
-
-/// A number of half precision (IEEE 754 binary16).
-fn half(bits: u16) -> f32 {
-    let sign = if bits >> 15 == 1 { -1.0 } else { 1.0 };
-    let (exponent, fraction) = (i32::from(bits >> 10 & 31), f32::from(bits & 1023));
-    sign * match exponent {
-        0 => fraction * 2f32.powi(-24),
-        31 if fraction == 0.0 => f32::INFINITY,
-        31 => f32::NAN,
-        _ => (1.0 + fraction / 1024.0) * 2f32.powi(exponent - 15),
-    }
-}
 
 /// A tensor of a file.
 #[derive(Clone, Debug)]
@@ -98,6 +59,22 @@ impl FileTensor {
         let place = |of: &Self| (of.file, of.bytes.clone(), of.offset, of.negative, of.kind.clone());
         place(self) == place(other) && self.shape == other.shape && self.strides == other.strides
     }
+
+    /// Where its numbers are among those of its storage, in the order of its axes.
+    fn places(&self) -> impl Iterator<Item = usize> {
+        let mut index = vec![0; self.shape.len()];
+        (0..self.shape.iter().product::<usize>()).map(move |_| {
+            let place = self.offset + index.iter().zip(&self.strides).map(|(n, stride)| n * stride).sum::<usize>();
+            for (n, size) in index.iter_mut().zip(&self.shape).rev() {
+                *n += 1;
+                if *n < *size {
+                    break;
+                }
+                *n = 0;
+            }
+            place
+        })
+    }
 }
 
 /// The bytes of a file; a device or a pipe may have no end.
@@ -113,7 +90,8 @@ fn read(path: &Path) -> Result<Vec<u8>, IoError> {
 #[derive(Debug)]
 pub struct WeightsFile {
     name: String,
-    files: Vec<Vec<u8>>,
+    /// Where the files are, and their bytes.
+    files: Vec<(PathBuf, Vec<u8>)>,
     tensors: BTreeMap<String, FileTensor>,
     averaged: bool,
 }
@@ -140,7 +118,7 @@ impl WeightsFile {
         let refused = |fault| WeightsError { file: path.display().to_string(), faults: vec![fault] };
         if let Some(bytes) = averages_beside(path, &bytes).map_err(refused)? {
             let tensors = averages(&bytes).map_err(refused)?;
-            return Ok(Self { name, files: vec![bytes], tensors, averaged: true });
+            return Ok(Self { name, files: vec![(path.to_owned(), bytes)], tensors, averaged: true });
         }
         if let Some(index) = WeightsIndex::of(&bytes).map_err(refused)? {
             let (files, tensors) = index.read(path)?;
@@ -155,7 +133,7 @@ impl WeightsFile {
             _ => safetensors(&bytes),
         };
         let tensors = tensors.map_err(refused)?;
-        Ok(Self { name, files: vec![bytes], tensors, averaged: false })
+        Ok(Self { name, files: vec![(path.to_owned(), bytes)], tensors, averaged: false })
     }
 
     /// Where it is.
@@ -181,7 +159,7 @@ impl WeightsFile {
 
     /// The bytes of the storage of a tensor.
     fn data(&self, tensor: &FileTensor) -> &[u8] {
-        &self.files[tensor.file][tensor.bytes.clone()]
+        &self.files[tensor.file].1[tensor.bytes.clone()]
     }
 
     /// Whether the weights are averages over updates, which the checkpoint of the file holds beside it.
@@ -192,22 +170,9 @@ impl WeightsFile {
     /// The numbers of a tensor in the order of its axes.
     fn numbers(&self, tensor: &FileTensor, kind: NumberFormat) -> Vec<f32> {
         let data = self.data(tensor);
-        let count = tensor.shape.iter().product::<usize>();
-        let mut index = vec![0; tensor.shape.len()];
-        let mut numbers = Vec::with_capacity(count);
-        for _ in 0..count {
-            let place = tensor.offset + index.iter().zip(&tensor.strides).map(|(n, stride)| n * stride).sum::<usize>();
-            let number = kind.number(&data[place * kind.size()..(place + 1) * kind.size()]);
-            numbers.push(if tensor.negative { -number } else { number });
-            for (n, size) in index.iter_mut().zip(&tensor.shape).rev() {
-                *n += 1;
-                if *n < *size {
-                    break;
-                }
-                *n = 0;
-            }
-        }
-        numbers
+        let number = |place: usize| kind.number(&data[place * kind.size()..(place + 1) * kind.size()]);
+        let signed = |number: f32| if tensor.negative { -number } else { number };
+        tensor.places().map(|place| signed(number(place))).collect()
     }
 }
 
@@ -268,19 +233,4 @@ fn row_major(shape: &[usize]) -> Vec<usize> {
         strides[n - 1] = strides[n] * shape[n].max(1);
     }
     strides
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn halves_are_what_the_standard_says() {
-        let numbers =
-            [(0x3c00, 1.0), (0xc000, -2.0), (0x7bff, 65504.0), (0x0001, 5.960_464_5e-8), (0x3555, 0.333_251_95)];
-        for (bits, number) in numbers {
-            assert_eq!(half(bits), number);
-        }
-        assert!(half(0x7e00).is_nan() && half(0xfc00) == f32::NEG_INFINITY);
-    }
 }

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use rtc_exec::learner::FlatArrays;
 use rtc_runs::error::Error;
-use rtc_runs::weights::{TensorNames, WeightsFile, fingerprint, fit};
+use rtc_runs::weights::{TensorNames, WeightsFile, fingerprint, fit, refill};
 use safetensors::tensor::{Dtype, TensorView};
 use tempfile::TempDir;
 use zip::ZipWriter;
@@ -71,7 +71,7 @@ fn tensors_of_pytorch_of_every_kind_are_read() {
         ("scalar", &[]),
         ("broadcast", &[2, 2]),
     ]);
-    let arrays = fit(&file, &map(r#"{"count": null}"#), &parameters).expect("all of them");
+    let arrays = fit(&file, &map(r#"{"count": null}"#), &[], &parameters).expect("all of them");
     let plain = [0.0, 0.25, 0.5, 0.75, 1.0, 1.25];
     for name in ["single", "half", "brain", "tied"] {
         assert_eq!(numbers(&arrays, name), plain, "{name}");
@@ -81,7 +81,7 @@ fn tensors_of_pytorch_of_every_kind_are_read() {
     assert_eq!(numbers(&arrays, "parameter"), plain.map(|x| x + 1.0));
     assert_eq!(numbers(&arrays, "scalar"), [0.5]);
     assert_eq!(numbers(&arrays, "broadcast"), [2.0, 3.0, 2.0, 3.0]);
-    let error = fit(&file, &TensorNames::default(), &wanted(&[("count", &[])])).expect_err("an integer");
+    let error = fit(&file, &TensorNames::default(), &[], &wanted(&[("count", &[])])).expect_err("an integer");
     assert!(error.to_string().contains("`count` has numbers of the kind long"), "{error}");
 }
 
@@ -90,10 +90,10 @@ fn names_are_mapped_and_turned() {
     let file = WeightsFile::read(&fixture("module.pt")).expect("a file of PyTorch");
     let names = r#"{"0.weight": {"to": "linear.weight", "transpose": true}, "0.bias": "linear.bias", "1.weight": "norm.gain", "1.bias": null}"#;
     let parameters = wanted(&[("linear.weight", &[2, 3]), ("linear.bias", &[3]), ("norm.gain", &[3])]);
-    let arrays = fit(&file, &map(names), &parameters).expect("all of them");
+    let arrays = fit(&file, &map(names), &[], &parameters).expect("all of them");
     assert_eq!(numbers(&arrays, "linear.weight"), [0.0, 2.0, 4.0, 1.0, 3.0, 5.0]);
     assert_eq!(numbers(&arrays, "norm.gain"), [20.0, 21.0, 22.0]);
-    let other = fit(&file, &map(&names.replace("true", "false")), &wanted(&[("linear.weight", &[3, 2])]));
+    let other = fit(&file, &map(&names.replace("true", "false")), &[], &wanted(&[("linear.weight", &[3, 2])]));
     assert!(other.is_err(), "what no parameter takes is a fault");
     assert_eq!(fingerprint(&arrays), fingerprint(&arrays.clone()));
     let mut changed = arrays.clone();
@@ -106,7 +106,7 @@ fn everything_that_does_not_fit_is_said_at_once() {
     let file = WeightsFile::read(&fixture("module.pt")).expect("a file of PyTorch");
     let names = map(r#"{"0.weight": "a.weight", "0.bias": "a.weigth", "0.gain": "x"}"#);
     let parameters = wanted(&[("a.weight", &[2, 3]), ("1.bais", &[3]), ("1.weight", &[4]), ("q", &[2])]);
-    let error = fit(&file, &names, &parameters).expect_err("nothing fits").to_string();
+    let error = fit(&file, &names, &[], &parameters).expect_err("nothing fits").to_string();
     for said in [
         "module.pt: 7 faults",
         "the map names `0.gain`, which is not there",
@@ -119,7 +119,8 @@ fn everything_that_does_not_fit_is_said_at_once() {
     ] {
         assert!(error.contains(said), "`{said}` is not in:\n{error}");
     }
-    let twice = fit(&file, &map(r#"{"0.bias": "1.bias"}"#), &wanted(&[("1.bias", &[3])])).expect_err("two of them");
+    let twice =
+        fit(&file, &map(r#"{"0.bias": "1.bias"}"#), &[], &wanted(&[("1.bias", &[3])])).expect_err("two of them");
     assert!(twice.to_string().contains("`0.bias` and `1.bias` both become `1.bias`"), "{twice}");
 }
 
@@ -132,7 +133,8 @@ fn numbers_that_are_not_finite_are_refused_by_name() {
         let view = TensorView::new(Dtype::F64, vec![2], &bytes).expect("two numbers");
         fs::write(&path, safetensors::serialize([("w", view)], None).expect("one tensor")).expect("a new file");
         let file = WeightsFile::read(&path).expect("a file of safetensors");
-        let error = fit(&file, &TensorNames::default(), &wanted(&[("w", &[2])])).expect_err("not finite").to_string();
+        let error =
+            fit(&file, &TensorNames::default(), &[], &wanted(&[("w", &[2])])).expect_err("not finite").to_string();
         assert!(error.contains("`w` has ") && error.contains(said), "{error}");
     }
 }
@@ -207,7 +209,8 @@ fn a_file_named_as_those_of_a_checkpoint_is_read_where_none_is() {
     let values: Vec<u8> = [0.5_f32, -2.0].iter().flat_map(|v| v.to_le_bytes()).collect();
     let view = TensorView::new(Dtype::F32, vec![2], &values).expect("two numbers");
     fs::write(&path, safetensors::serialize([("w", view)], None).expect("a file")).expect("a new file");
-    let arrays = fit(&WeightsFile::read(&path).expect("weights"), &map("{}"), &wanted(&[("w", &[2])])).expect("all");
+    let arrays =
+        fit(&WeightsFile::read(&path).expect("weights"), &map("{}"), &[], &wanted(&[("w", &[2])])).expect("all");
     assert_eq!(numbers(&arrays, "w"), [0.5, -2.0]);
     fs::write(folder.path().join("state.json"), "{}").expect("a new file");
     let error = WeightsFile::read(&path).expect_err("a checkpoint without a manifest is damaged");
@@ -225,7 +228,7 @@ fn negative_bits_of_pytorch_are_applied_and_complex_numbers_refused() {
         ("parameter", &[2, 3]),
         ("plain", &[2, 3]),
     ]);
-    let arrays = fit(&file, &TensorNames::default(), &parameters).expect("all of them");
+    let arrays = fit(&file, &TensorNames::default(), &[], &parameters).expect("all of them");
     let plain = [0.0, 0.25, 0.5, 0.75, 1.0, 1.25];
     assert_eq!(numbers(&arrays, "plain"), plain);
     for name in ["turned", "part", "parameter"] {
@@ -234,7 +237,7 @@ fn negative_bits_of_pytorch_are_applied_and_complex_numbers_refused() {
     assert_eq!(numbers(&arrays, "half"), [0.0, -0.75, -0.25, -1.0, -0.5, -1.25]);
     let file = WeightsFile::read(&fixture("complex.pt")).expect("a file of PyTorch");
     let error =
-        fit(&file, &TensorNames::default(), &wanted(&[("x", &[2, 3])])).expect_err("complex numbers").to_string();
+        fit(&file, &TensorNames::default(), &[], &wanted(&[("x", &[2, 3])])).expect_err("complex numbers").to_string();
     assert!(error.contains("`x` has numbers of the kind complexfloat"), "{error}");
     let mut unknown = fs::read(fixture("negated.pt")).expect("the fixture");
     let marks: Vec<usize> = (0..unknown.len()).filter(|at| unknown[*at..].starts_with(b"neg\x71")).collect();
@@ -252,11 +255,11 @@ fn a_tied_weight_may_have_two_names_in_a_state_dict() {
         ["{}", r#"{"head.weight": "embed.table", "embed.table": "other"}"#, r#"{"head.weight": "embed.table"}"#]
     {
         let parameters = wanted(&[("embed.table", &[2, 3]), ("norm", &[3])]);
-        let arrays = fit(&file, &map(names), &parameters).unwrap_or_else(|error| panic!("{names}: {error}"));
+        let arrays = fit(&file, &map(names), &[], &parameters).unwrap_or_else(|error| panic!("{names}: {error}"));
         assert_eq!(numbers(&arrays, "embed.table"), plain, "{names}");
     }
     let untied = wanted(&[("embed.table", &[2, 3]), ("head.weight", &[2, 3]), ("norm", &[3])]);
-    assert_eq!(numbers(&fit(&file, &map("{}"), &untied).expect("both"), "head.weight"), plain);
+    assert_eq!(numbers(&fit(&file, &map("{}"), &[], &untied).expect("both"), "head.weight"), plain);
     // Equal numbers in another place may be one weight, which the user knows.
     let numbers: Vec<u8> = [0.5_f32, 2.0].iter().flat_map(|x| x.to_le_bytes()).collect();
     let view = || TensorView::new(Dtype::F32, vec![2], &numbers).expect("two numbers");
@@ -265,9 +268,9 @@ fn a_tied_weight_may_have_two_names_in_a_state_dict() {
     let path = folder.path().join("w.safetensors");
     fs::write(&path, bytes).expect("a new file");
     let file = WeightsFile::read(&path).expect("a file of safetensors");
-    let error = fit(&file, &TensorNames::default(), &wanted(&[("a", &[2])])).expect_err("a stranger").to_string();
+    let error = fit(&file, &TensorNames::default(), &[], &wanted(&[("a", &[2])])).expect_err("a stranger").to_string();
     assert!(error.contains("`b` [2] is no parameter of the model; it has the numbers of `a`"), "{error}");
-    fit(&file, &map(r#"{"b": null}"#), &wanted(&[("a", &[2])])).expect("one of them");
+    fit(&file, &map(r#"{"b": null}"#), &[], &wanted(&[("a", &[2])])).expect("one of them");
 }
 
 #[test]
@@ -335,15 +338,15 @@ fn tensors_are_cut_joined_and_shared() {
         map(r#"{"packed": {"rows": ["q", "k"], "groups": 2}, "turned": {"rows": ["a", "b"], "transpose": true},
             "expert.0": {"to": "experts", "at": 0}, "expert.1": {"to": ["experts", "again"], "at": 1}}"#);
     let parameters = wanted(&[("q", &[2, 2]), ("k", &[2, 2]), ("a", &[1, 2]), ("b", &[2, 2]), ("experts", &[2, 2])]);
-    let error = fit(&file, &names, &parameters).expect_err("nothing is called `again`").to_string();
+    let error = fit(&file, &names, &[], &parameters).expect_err("nothing is called `again`").to_string();
     assert!(error.contains("`again` (`expert.1` there) [2], element 1 of the first axis is no parameter"), "{error}");
     let again = wanted(&[("again", &[2, 2])]);
-    let error = fit(&file, &names, &[parameters.clone(), again].concat()).expect_err("half of it is missing");
+    let error = fit(&file, &names, &[], &[parameters.clone(), again].concat()).expect_err("half of it is missing");
     assert!(error.to_string().contains("`again` [2, 2] lacks element 0 of its first axis"), "{error}");
     let names =
         map(r#"{"packed": {"rows": ["q", "k"], "groups": 2}, "turned": {"rows": ["a", "b"], "transpose": true},
             "expert.0": {"to": "experts", "at": 0}, "expert.1": {"to": "experts", "at": 1}}"#);
-    let arrays = fit(&file, &names, &parameters).expect("all of them");
+    let arrays = fit(&file, &names, &[], &parameters).expect("all of them");
     // Rows are q, k of the first head, then q, k of the second.
     assert_eq!(numbers(&arrays, "q"), [0.0, 1.0, 4.0, 5.0]);
     assert_eq!(numbers(&arrays, "k"), [2.0, 3.0, 6.0, 7.0]);
@@ -360,7 +363,7 @@ fn tensors_are_cut_joined_and_shared() {
         (r#"{"packed": {"rows": ["q"], "groups": 3}}"#, wanted(&[("q", &[4, 2])]), "into 3 groups, and `q` has 4 rows"),
         (r#"{"packed": {"to": "q", "at": 2}}"#, wanted(&[("q", &[1, 4, 2])]), "`q` [1, 4, 2] lacks element 0"),
     ] {
-        let error = fit(&file, &map(names), &parameters).expect_err(names).to_string();
+        let error = fit(&file, &map(names), &[], &parameters).expect_err(names).to_string();
         assert!(error.contains(said), "{error}");
     }
     for text in [
@@ -377,6 +380,68 @@ fn tensors_are_cut_joined_and_shared() {
     }
 }
 
+/// The bytes of the only file with other numbers.
+fn refilled(path: &Path, names: &TensorNames, arrays: &FlatArrays) -> Result<Vec<u8>, String> {
+    let file = WeightsFile::read(path).expect("a file");
+    let mut files = refill(&file, names, arrays).map_err(|error| error.to_string())?;
+    let one = files.pop().expect("a file");
+    assert!(files.is_empty() && one.like == path);
+    Ok(one.bytes)
+}
+
+#[test]
+fn numbers_go_back_to_where_they_came_from() {
+    let folder = TempDir::new().expect("a temporary folder");
+    let (path, back) = (folder.path().join("theirs.safetensors"), folder.path().join("back.safetensors"));
+    let tensors: [(&str, &[usize], f32); 6] = [
+        ("packed", &[4, 2], 0.0),
+        ("turned", &[2, 3], 0.0),
+        ("expert.0", &[2], 10.0),
+        ("expert.1", &[2], 20.0),
+        ("copy", &[2], 20.0),
+        ("count", &[1], 7.0),
+    ];
+    saved(&path, &tensors);
+    let names = map(
+        r#"{"packed": {"rows": ["q", "k"], "groups": 2}, "turned": {"rows": ["a", "b"], "transpose": true},
+            "expert.0": {"to": "experts", "at": 0}, "expert.1": {"to": "experts", "at": 1}, "copy": null, "count": null}"#,
+    );
+    let parameters = wanted(&[("q", &[2, 2]), ("k", &[2, 2]), ("a", &[1, 2]), ("b", &[2, 2]), ("experts", &[2, 2])]);
+    let read = |path: &Path| fit(&WeightsFile::read(path).expect("a file"), &names, &[], &parameters).expect("all");
+    let mut arrays = read(&path);
+    assert_eq!(refilled(&path, &names, &arrays), Ok(fs::read(&path).expect("a file")));
+    arrays.items.values_mut().for_each(|(_, numbers)| numbers.iter_mut().for_each(|number| *number += 0.5));
+    fs::write(&back, refilled(&path, &names, &arrays).expect("they fit")).expect("writable");
+    assert_eq!(read(&back).items, arrays.items);
+    // What is left out is kept, and a copy follows its original.
+    let plain = map(r#"{"packed": null, "turned": null, "expert.0": null, "expert.1": null}"#);
+    let left =
+        fit(&WeightsFile::read(&back).expect("a file"), &plain, &[], &wanted(&[("copy", &[2]), ("count", &[1])]));
+    let left = left.expect("both");
+    assert_eq!((numbers(&left, "copy"), numbers(&left, "count")), (&[20.5, 21.5][..], &[7.0][..]));
+    let mut more = arrays.clone();
+    more.items.insert("new".to_owned(), (vec![1], vec![0.0]));
+    let said = refilled(&path, &names, &more).expect_err("no place");
+    assert!(said.contains("no tensor of the file is `new`"), "{said}");
+    more.items.remove("new");
+    more.items.insert("experts".to_owned(), (vec![3, 2], vec![0.0; 6]));
+    let said = refilled(&path, &names, &more).expect_err("an element without a place");
+    assert!(said.contains("the file has 4 of the 6 numbers of `experts` [3, 2]"), "{said}");
+    more.items.insert("a".to_owned(), (vec![2, 1], vec![0.0; 2]));
+    let said = refilled(&path, &names, &more).expect_err("other shapes");
+    assert!(said.contains("`turned` [2, 3] is cut into"), "{said}");
+    // Half of the digits are lost, and numbers that are too large are refused.
+    let halves: Vec<u8> = [0_u16, 0x3c00].iter().flat_map(|bits| bits.to_le_bytes()).collect();
+    let view = TensorView::new(Dtype::F16, vec![2], &halves).expect("two numbers");
+    fs::write(&path, safetensors::serialize([("w", view)], None).expect("a file")).expect("writable");
+    let own = |number: f32| FlatArrays { items: [("w".to_owned(), (vec![2], vec![0.1, number]))].into() };
+    fs::write(&back, refilled(&path, &map("{}"), &own(2.0)).expect("they fit")).expect("writable");
+    let half = fit(&WeightsFile::read(&back).expect("a file"), &map("{}"), &[], &wanted(&[("w", &[2])])).expect("w");
+    assert_eq!(numbers(&half, "w"), [0.099_975_586, 2.0]);
+    let said = refilled(&path, &map("{}"), &own(70_000.0)).expect_err("too large");
+    assert!(said.contains("`w` has the number 70000, which float16 has not"), "{said}");
+}
+
 #[test]
 fn folders_and_indices_join_several_files() {
     let folder = TempDir::new().expect("a temporary folder");
@@ -390,7 +455,7 @@ fn folders_and_indices_join_several_files() {
     write(r#"{"a": "one.safetensors", "b": "two.safetensors", "c": "two.safetensors"}"#).expect("writable");
     for path in [folder.path(), &index] {
         let file = WeightsFile::read(path).expect("all three");
-        let arrays = fit(&file, &TensorNames::default(), &wanted(&[("a", &[2]), ("b", &[2]), ("c", &[1])]));
+        let arrays = fit(&file, &TensorNames::default(), &[], &wanted(&[("a", &[2]), ("b", &[2]), ("c", &[1])]));
         let arrays = arrays.expect("all of them");
         assert_eq!([numbers(&arrays, "a"), numbers(&arrays, "b")], [[1.0, 2.0], [3.0, 4.0]]);
         assert_eq!(numbers(&arrays, "c"), [5.0]);
