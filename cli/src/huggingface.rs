@@ -14,6 +14,7 @@ use rtc_session::failure::SessionFailure;
 use rtc_session::import::PublishedModel;
 use rtc_session::saved::TrainedModel;
 use rtc_task::catalog;
+use rtc_train::generate::writes_next_tokens;
 
 /// What the names of files end in that are copied: the configuration, the tokenizer, an index.
 const COPIED: [&str; 4] = ["json", "txt", "jinja", "model"];
@@ -24,6 +25,12 @@ const COPIED: [&str; 4] = ["json", "txt", "jinja", "model"];
 /// # Errors
 /// The model computes something else; a number that its format has not; the folder is not empty, or can't be written.
 pub(crate) fn write(trained: &TrainedModel, like: &Path, output: &Path) -> Result<usize, SessionFailure> {
+    if !writes_next_tokens(&*trained.task, &trained.options) {
+        let task = trained.task.name();
+        return Err(SessionFailure::Usage(format!(
+            "`--format huggingface` is for models that answer with the next token, and the answers of `{task}` are others"
+        )));
+    }
     let facts = catalog(&*trained.task, &trained.options);
     let published = PublishedModel::read(like, &facts)?;
     let (mut theirs, mut ours) = (published.graph, trained.definition.forward(&facts)?);

@@ -5,6 +5,7 @@ pub mod class_weights;
 pub mod cost;
 pub mod each_step;
 pub mod given;
+pub mod held;
 pub mod jacobian;
 pub mod memory;
 

@@ -1,5 +1,6 @@
 //! Ranks besides rank 0: what they are told of the model, and what they do.
 
+use std::collections::BTreeSet;
 use std::sync::atomic::AtomicBool;
 
 use rtc_compiler::formula::UpdateFormula;
@@ -38,6 +39,8 @@ pub(crate) struct TrainingDescription {
     supervision: Supervision,
     /// Whether answers have weights in the loss.
     weighted: bool,
+    /// The parameters that are left as they are.
+    held: BTreeSet<String>,
     inference: Inference,
     groups: ParameterGroups,
     /// The lines of the optimiser, where it is a formula.
@@ -63,6 +66,7 @@ impl TrainingDescription {
         place: &ExecutionTarget,
     ) -> Result<Self, SessionFailure> {
         let (binding, groups) = (compiled.binding, compiled.groups(experiment)?);
+        let TrainingForm { supervision, weighted, held } = compiled.form(experiment)?;
         Ok(Self {
             program: program(),
             place: place.record(),
@@ -72,8 +76,9 @@ impl TrainingDescription {
             classes: binding.classes,
             objective: OBJECTIVES.iter().position(|objective| *objective == binding.objective).unwrap_or_default(),
             seed,
-            supervision: experiment.supervision,
-            weighted: experiment.loss.class_weights.is_some(),
+            supervision,
+            weighted,
+            held,
             inference: experiment.inference,
             groups,
             formula: experiment.optimiser.formula.clone(),
@@ -117,7 +122,7 @@ impl TrainingDescription {
             fixed_bytes: self.fixed,
             target: if place.device().is_some() { MemoryTarget::Device } else { MemoryTarget::Processor },
         };
-        let form = TrainingForm { supervision: self.supervision, weighted: self.weighted };
+        let form = TrainingForm { supervision: self.supervision, weighted: self.weighted, held: self.held };
         let fitted = compiled.fit(&work, self.limit, form, place.card()?.as_ref())?;
         let how = Computing {
             place,

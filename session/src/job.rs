@@ -215,7 +215,8 @@ impl TrainingJob {
     /// The plans of the model for the largest batches of the data on the card, or else on the processor, within a limit: that of the run
     /// in the folder, if none is given.
     pub fn fit(&self, path: &Path, data: &Data, pace: Pace, card: Option<&Card>) -> Result<Fitted, SessionFailure> {
-        self.compiled.fit(&self.work_on(card, data)?, self.limit(path, pace)?, (&self.experiment).into(), card)
+        let form = self.compiled.form(&self.experiment)?;
+        self.compiled.fit(&self.work_on(card, data)?, self.limit(path, pace)?, form, card)
     }
 
     /// The largest batches of the data there.

@@ -1,6 +1,6 @@
 //! A compiled model with its identity, and what the compiler is told about a task.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use rtc_compiler::formula::UpdateFormula;
 use rtc_compiler::ir::graph::{Graph, MAIN};
@@ -12,6 +12,7 @@ use rtc_compiler::pipeline::{
     asked::{ExternalInput, asked},
     class_weights::{WeightFault, Weighted},
     each_step::{EachStep, Unfit},
+    held::Held,
     memory::{Fitted, LargestBatches, plans_within},
 };
 use rtc_compiler::plan::Plan;
@@ -197,12 +198,26 @@ impl Compiled {
             WeightFault::Graph(fault) => fault.into(),
             WeightFault::Model(_) => SessionFailure::Usage(format!("`loss.class_weights`: {fault}")),
         })?;
-        Ok(match (form.supervision, weighted) {
+        let model: Box<dyn Forward + '_> = match (form.supervision, weighted) {
             (Supervision::AllSteps, None) => Box::new(self.graph.clone()),
             (Supervision::AllSteps, Some(weighted)) => Box::new(weighted),
             (Supervision::EachStep, None) => Box::new(self.each_step()?),
             (Supervision::EachStep, Some(weighted)) => Box::new(EachStep::of_weighted(weighted).map_err(unfit)?),
+        };
+        Ok(match form.held {
+            held if held.is_empty() => model,
+            parameters => Box::new(Held { model, parameters }),
         })
+    }
+
+    /// What an experiment makes of the training graph.
+    ///
+    /// # Errors
+    /// Parameters to be trained that the model lacks.
+    pub fn form(&self, experiment: &Experiment) -> Result<TrainingForm, SessionFailure> {
+        let held = experiment.optimiser.held(&pipeline::parameters(&self.graph)).map_err(SessionFailure::Usage)?;
+        let weighted = experiment.loss.class_weights.is_some();
+        Ok(TrainingForm { supervision: experiment.supervision, weighted, held })
     }
 
     /// The model with an update after every step of its loop.
@@ -259,18 +274,14 @@ impl Compiled {
 }
 
 /// What an experiment makes of the training graph of a model.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub struct TrainingForm {
     /// When the weights of the model move.
     pub supervision: Supervision,
     /// Whether answers have weights in the loss.
     pub weighted: bool,
-}
-
-impl From<&Experiment> for TrainingForm {
-    fn from(experiment: &Experiment) -> Self {
-        Self { supervision: experiment.supervision, weighted: experiment.loss.class_weights.is_some() }
-    }
+    /// The parameters that are left as they are.
+    pub held: BTreeSet<String>,
 }
 
 /// The failure of a model that can't be trained step by step.

@@ -28,13 +28,12 @@ Examples:
   rtc export runs/NAME --format torch --output exported       model.py, tokenizer.py, weights.safetensors, config.json
   rtc export runs/NAME --format torch --output exported --checkpoint last
   rtc export runs/NAME --format onnx --output model.onnx      one file for onnxruntime and other programs
-  rtc export runs/NAME --format huggingface --like SmolLM2-135M --output mine
   cd exported && python -c 'from model import Model; print(Model.from_folder(\".\"))'
 ";
 
 const MORE: &str = "\
 `from model import Model; model = Model.from_folder(DIR); logits = model(tokens, lengths)` needs PyTorch and safetensors and \
-nothing of rtc. `rtc docs export` says what goes in and what comes out.
+nothing of rtc. `rtc docs export` says what goes in and what comes out, `rtc docs import` how a published model goes back into its form.
 ";
 
 /// Arguments of `rtc export`.

@@ -164,7 +164,7 @@ fn cost(
         Ok(forecast(&mut *model, &data.set, &job.experiment, job.info.seed, patience)?)
     };
     let forecast = threads::alone(run).flatten()?;
-    let graph = pipeline::training(&job.compiled.trained((&job.experiment).into())?, &job.compiled.binding)?;
+    let graph = pipeline::training(&job.compiled.trained(job.compiled.form(&job.experiment)?)?, &job.compiled.binding)?;
     let rows = job.experiment.batch.size as f64;
     let sizes = Sizes::rows(rows, forecast.tokens / rows);
     let bound = region_cost(&graph, MAIN, &sizes);

@@ -54,6 +54,40 @@ fn a_group_that_is_as_all_others_changes_no_bit_and_one_of_rate_0_is_frozen() {
 }
 
 #[test]
+fn only_what_is_trained_moves_and_it_moves_as_if_all_others_had_the_rate_0() {
+    let place = Place::new();
+    let same = "optimiser={ kind: adamw, learning_rate: 0.003, weight_decay: 0.1 }";
+    train(&place, "only", &[same, "optimiser.trained=['head.*']"]).code(0);
+    place.rtc(&["verify", "runs/only", "--again"]).code(0);
+    let none = "optimiser.groups={ every: { parameters: [vectors, matrices], learning_rate: 0 } }";
+    train(&place, "start", &[same, none, "max_steps=1"]).code(0);
+    let (only, start) = (arrays(&place, "only", "weights"), arrays(&place, "start", "weights"));
+    for (name, numbers) in &only {
+        assert_eq!(*numbers != start[name], name.starts_with("head."), "{name}");
+    }
+    let rest: Vec<String> =
+        start.keys().filter(|name| !name.starts_with("head.")).map(|name| format!("'{name}'")).collect();
+    let rest = rest.join(", ");
+    train(
+        &place,
+        "others",
+        &[same, &format!("optimiser.groups={{ a: {{ parameters: [{rest}], learning_rate: 0, weight_decay: 0 }} }}")],
+    )
+    .code(0);
+    assert_eq!(only, arrays(&place, "others", "weights"));
+    for (with, why) in [
+        ("optimiser.trained=[haed]", "`optimiser.trained`: no parameter of the model that is trained is `haed`"),
+        ("optimiser.trained=[]", "needs at least one name, pattern or role"),
+    ] {
+        train(&place, "refused", &[with]).code(2).says(why);
+    }
+    let group = "optimiser.groups={ a: { parameters: [embedding], learning_rate: 0.1 } }";
+    let said = train(&place, "refused", &["optimiser.trained=['head.*']", group]);
+    said.code(2).says("`optimiser.groups.a`: no parameter of the model that is trained is `embedding`");
+    assert!(!place.path("runs/refused").exists());
+}
+
+#[test]
 fn groups_that_no_parameter_has_are_refused_before_a_folder_is_made() {
     let place = Place::new();
     for (groups, why) in [

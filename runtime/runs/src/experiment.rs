@@ -218,6 +218,9 @@ pub struct Optimiser {
     /// Largest base learning rates of groups of parameters.
     #[serde(default)]
     pub most: MostRates,
+    /// Names of the parameters that are trained, as those of a group; all others are held. Without it, all.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub trained: Option<Vec<String>>,
     /// Parameters whose updates differ, under names of one's own.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub groups: BTreeMap<String, OptimiserGroup>,

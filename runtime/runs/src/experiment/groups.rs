@@ -1,6 +1,6 @@
 //! Groups of parameters with settings of the optimiser of their own.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use rtc_compiler::diag::{closest, list};
 use rtc_compiler::ir::attribute::ParameterRole;
@@ -65,16 +65,34 @@ fn is_like(pattern: &str, text: &str) -> bool {
 }
 
 impl Optimiser {
+    /// Returns the names of the parameters that are held, as no pattern of `trained` is theirs.
+    ///
+    /// # Errors
+    /// A sentence about a pattern without a parameter.
+    pub fn held(&self, parameters: &[Parameter]) -> Result<BTreeSet<String>, String> {
+        let Some(trained) = &self.trained else { return Ok(BTreeSet::new()) };
+        let known = || parameters.iter().filter(|parameter| parameter.group.as_deref() != Some(FIXED));
+        match trained.iter().find(|pattern| !known().any(|parameter| matches(pattern, parameter))) {
+            Some(pattern) => Err(unmatched("trained", pattern, known())),
+            None => {
+                let is_held = |own: &&Parameter| !trained.iter().any(|pattern| matches(pattern, own));
+                Ok(known().filter(is_held).map(|parameter| parameter.name.clone()).collect())
+            }
+        }
+    }
+
     /// Returns the group of every parameter of a model that is in one.
     ///
     /// # Errors
-    /// A pattern without a parameter; a parameter in two groups; a sentence in both cases.
+    /// A pattern without a parameter that is trained; a parameter in two groups; a sentence in both cases.
     pub fn parameter_groups(&self, parameters: &[Parameter]) -> Result<ParameterGroups, String> {
-        let trained = || parameters.iter().filter(|parameter| parameter.group.as_deref() != Some(FIXED));
+        let held = self.held(parameters)?;
+        let is_trained = |own: &&Parameter| own.group.as_deref() != Some(FIXED) && !held.contains(&own.name);
+        let trained = || parameters.iter().filter(is_trained);
         let mut found: BTreeMap<String, (usize, &str)> = BTreeMap::new();
         for (n, (name, group)) in self.groups.iter().enumerate() {
             if let Some(pattern) = group.parameters.iter().find(|pattern| !trained().any(|p| matches(pattern, p))) {
-                return Err(unmatched(name, pattern, trained()));
+                return Err(unmatched(&format!("groups.{name}"), pattern, trained()));
             }
             for parameter in trained().filter(|parameter| group.has(parameter)) {
                 if let Some((_, other)) = found.insert(parameter.name.clone(), (GROUPS.len() + n, name)) {
@@ -114,8 +132,8 @@ impl Optimiser {
     }
 }
 
-/// Explains that no parameter has the form of a pattern.
-fn unmatched<'a>(group: &str, pattern: &str, parameters: impl Iterator<Item = &'a Parameter> + Clone) -> String {
+/// Explains that no parameter has the form of a pattern in a field of `optimiser`.
+fn unmatched<'a>(field: &str, pattern: &str, parameters: impl Iterator<Item = &'a Parameter> + Clone) -> String {
     let near = closest(pattern, parameters.clone().map(|parameter| &*parameter.name));
     let near = near.map_or_else(String::new, |name| format!("; did you mean `{name}`?"));
     let mut words = vec![VECTORS, MATRICES];
@@ -125,7 +143,7 @@ fn unmatched<'a>(group: &str, pattern: &str, parameters: impl Iterator<Item = &'
         }
     }
     format!(
-        "`optimiser.groups.{group}`: no parameter of the model is `{pattern}`{near}. `rtc show MODEL --parameters` lists the names, \
+        "`optimiser.{field}`: no parameter of the model that is trained is `{pattern}`{near}. `rtc show MODEL --parameters` lists the names, \
          `*` stands for any text, and {} are words here",
         list(words, "and")
     )

@@ -162,6 +162,10 @@ pub(super) fn check(experiment: &Experiment) -> Vec<BrokenRule> {
     ];
     let mut broken = check_task(experiment);
     broken.extend(experiment.optimiser.wrong_group().map(|message| (vec!["optimiser", "groups"], message)));
+    let is_empty = experiment.optimiser.trained.as_ref().is_some_and(Vec::is_empty);
+    broken.extend(
+        is_empty.then(|| (vec!["optimiser", "trained"], "needs at least one name, pattern or role".to_owned())),
+    );
     broken.extend(experiment.optimiser.wrong_formula().map(|message| (vec!["optimiser", "formula"], message)));
     let formula = schedule.read_formula().and_then(Result::err);
     broken.extend(formula.map(|message| (vec!["schedule", "formula"], message)));
