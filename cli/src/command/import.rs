@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use clap::Args;
-use rtc_session::import::{EXPERIMENT, LoopedLayers, NAMES, SPEC, TEXT, import};
+use rtc_session::import::{EXPERIMENT, LoopedLayers, NAMES, RelaxedLayers, SPEC, TEXT, WEIGHTS, import};
 
 use crate::exit::{CommandResult, Exit};
 use crate::terminal::{Terminal, quoted};
@@ -13,6 +13,7 @@ Examples:
   rtc import SmolLM2-135M --output smol             the folder has config.json, tokenizer.json and model.safetensors
   rtc import SmolLM2-135M --output measured --text letters.txt
   rtc import SmolLM2-135M --output looped --loop 0..1          the same model, its layers 0 and 1 in a loop
+  rtc import SmolLM2-135M --output relaxed --loop 0..1 --steps 2 --rank 2
   cd smol && rtc generate model.rt --experiment experiment.yaml --weights ../SmolLM2-135M --weights-map names.json 'Once'
 ";
 
@@ -36,6 +37,12 @@ pub(crate) struct Options {
     /// Put layers FIRST to LAST, counted from 0, into a loop of one step, whose `steps` are then swept or trained
     #[arg(long, value_name = "FIRST..LAST", value_parser = layers)]
     r#loop: Option<LoopedLayers>,
+    /// With --loop: so many steps share the weights of the layers of one, each with low-rank maps of its own beside them
+    #[arg(long, value_name = "N", requires_all = ["loop", "rank"], value_parser = clap::value_parser!(u16).range(2..))]
+    steps: Option<u16>,
+    /// The rank of these maps, which begin as the best ones for what the layers differ by
+    #[arg(long, value_name = "R", requires = "steps", value_parser = clap::value_parser!(u16).range(1..))]
+    rank: Option<u16>,
     /// A file that describes the family of the model, in the place of those of the program
     #[arg(long, value_name = "FILE")]
     family: Option<PathBuf>,
@@ -48,12 +55,14 @@ fn layers(text: &str) -> Result<LoopedLayers, String> {
 
 /// Imports.
 pub(crate) fn run(options: &Options, terminal: &Terminal) -> CommandResult {
-    let Options { folder, output, text, family, r#loop } = options;
-    let found = import(folder, output, text.as_deref(), family.as_deref(), *r#loop)?;
+    let Options { folder, output, text, family, r#loop, steps, rank } = options;
+    let relaxed = steps.zip(*rank).map(|(steps, rank)| RelaxedLayers { steps: steps.into(), rank: rank.into() });
+    let found = import(folder, output, text.as_deref(), family.as_deref(), *r#loop, relaxed)?;
+    let names = if relaxed.is_some() { WEIGHTS } else { NAMES };
     let at = output.display();
     let text = if text.is_none() { format!(", {TEXT}") } else { String::new() };
     terminal.message(&format!(
-        "{at}: {SPEC}, {EXPERIMENT}, {NAMES}{text}; {}, {} parameters",
+        "{at}: {SPEC}, {EXPERIMENT}, {names}{text}; {}, {} parameters",
         found.family, found.parameters
     ));
     if let Some(begin) = &found.begin {
@@ -62,11 +71,10 @@ pub(crate) fn run(options: &Options, terminal: &Terminal) -> CommandResult {
     }
     let path = |name: &str| quoted(&output.join(name));
     let folder = quoted(folder);
-    terminal.next(&format!(
-        "rtc generate {} --experiment {} --weights {folder} --weights-map {} The",
-        path(SPEC),
-        path(EXPERIMENT),
-        path(NAMES)
-    ));
+    let weights = match relaxed {
+        Some(_) => path(WEIGHTS),
+        None => format!("{folder} --weights-map {}", path(NAMES)),
+    };
+    terminal.next(&format!("rtc generate {} --experiment {} --weights {weights} The", path(SPEC), path(EXPERIMENT)));
     Ok(Exit::Done)
 }

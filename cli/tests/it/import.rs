@@ -225,6 +225,14 @@ fn what_cannot_be_imported_is_said_and_leaves_nothing() {
     fs::create_dir(place.path("own")).expect("a new folder");
     place.write("own/kept", "");
     place.rtc(&import).code(2).says("own is there already, and is no empty folder");
+    let mut biased = config();
+    biased["attention_bias"] = true.into();
+    place.write("published/config.json", &biased.to_string());
+    place
+        .rtc(&[&import[..], &["--loop", "0..1", "--steps", "2", "--rank", "1"]].concat())
+        .code(2)
+        .says("its layers have no form with");
+    place.write("published/config.json", &config().to_string());
     place.rtc(&["import", "nowhere", "--output", "new"]).code(6).says("nowhere/config.json");
     place.write("family.yaml", "model_type: mine\n");
     place
@@ -312,19 +320,24 @@ impl<'p> Published<'p> {
 
     /// The same with further arguments.
     fn compare_with(&self, python: &mut Process, own: &str, prefix: &str, more: &[&str]) -> u64 {
+        let found = self.differences(python, own, prefix, more);
+        for what in ["logits", "gradients"] {
+            assert!(found[what].as_f64().is_some_and(|far| far < 1e-10), "{own}, {prefix}{what}: {found}");
+        }
+        found["compared"].as_u64().expect("a number")
+    }
+
+    /// The largest differences.
+    fn differences(&self, python: &mut Process, own: &str, prefix: &str, more: &[&str]) -> Value {
         let (map, exported) = (format!("{own}/names.json"), format!("{own}/exported-{prefix}"));
         let with = self.with(own);
         let args = ["export", "--format", "torch", "--output", &exported].into_iter();
         let args = args.chain(with.iter().map(String::as_str)).chain(more.iter().copied());
         self.place.rtc(&args.collect::<Vec<_>>()).code(0);
-        let found = python.ask(&json!({
+        python.ask(&json!({
             "exported": self.place.path(&exported), "io": self.path.join("io.safetensors"), "names": self.place.path(&map),
             "prefix": prefix,
-        }));
-        for what in ["logits", "gradients"] {
-            assert!(found[what].as_f64().is_some_and(|far| far < 1e-10), "{own}, {prefix}{what}: {found}");
-        }
-        found["compared"].as_u64().expect("a number")
+        }))
     }
 }
 
@@ -481,4 +494,70 @@ fn trained_models_are_loaded_by_transformers() {
         loaded += 1;
     }
     assert!(loaded > 0, "no folder could be compared");
+}
+
+/// Layers that share their weights but for low-rank maps of every step: with the stored maps, and with those that import finds.
+#[test]
+fn relaxed_layers_give_the_float64_numbers_of_the_retrofit() {
+    let Some((folders, mut python)) = folders() else { return };
+    let Some(path) = folders.iter().find(|path| path.ends_with("retrofit-llama-relaxed")) else {
+        return python::skip("RTC_PRETRAINED has no retrofit-llama-relaxed");
+    };
+    let place = Place::new();
+    let published = Published::new(&place, path, "config.json");
+    let relaxed = ["--loop", "0..3", "--steps", "2", "--rank", "4"];
+    published
+        .import("own", &relaxed)
+        .code(0)
+        .says("own: model.rt, experiment.yaml, weights.safetensors, text.txt; llama");
+    let of = |map: &str| match map.split_once('.').expect("a module and a map").1 {
+        "q_proj" => "query",
+        "k_proj" => "key",
+        "v_proj" => "value",
+        "o_proj" => "output",
+        "gate_proj" => "gate",
+        "up_proj" => "up",
+        "down_proj" => "down",
+        other => panic!("{other}"),
+    };
+    let layer = |n: usize| format!("loop.stack.{n}.relaxed_llama_layer");
+    let mut names = json!({ "model.embed_tokens.weight": "embed.table", "model.norm.weight": "norm.norm.weight" });
+    for shared in 0..2 {
+        for (theirs, own) in [("input_layernorm", "before"), ("post_attention_layernorm", "between")] {
+            names[format!("shared.{shared}.{theirs}.weight")] = format!("{}.{own}.weight", layer(shared)).into();
+        }
+        for map in ["self_attn.q_proj", "self_attn.k_proj", "self_attn.v_proj", "self_attn.o_proj"].into_iter().chain([
+            "mlp.gate_proj",
+            "mlp.up_proj",
+            "mlp.down_proj",
+        ]) {
+            let own = format!("{}.{}", layer(shared), of(map));
+            names[format!("shared.{shared}.{map}.weight")] = format!("{own}.shared.weight").into();
+            for step in 0..2 {
+                for (theirs, part) in [("A", "a"), ("B", "b")] {
+                    names[format!("lora.{}.{map}.{theirs}", shared + 2 * step)] =
+                        json!({ "to": format!("{own}.own.{part}.weight"), "at": step });
+                }
+            }
+        }
+    }
+    place.write("own/names.json", &names.to_string());
+    fs::create_dir(place.path("stored")).expect("a new folder");
+    symlink(path.join("retrofit.safetensors"), place.path("stored/model.safetensors")).expect("a new link");
+    let stored = Published { place: &place, path: path.clone(), name: "stored".to_owned() };
+    assert_eq!(stored.compare(&mut python, "own", ""), 76);
+    // Weights of an import are single numbers, as the stored ones are.
+    place.write("own/names.json", "{}");
+    let found = Published { place: &place, path: path.clone(), name: "own/weights.safetensors".to_owned() };
+    let found = found.differences(&mut python, "own", "", &[]);
+    assert!(found["logits"].as_f64().is_some_and(|far| far < 1e-5), "{found}");
+    for (options, why) in [
+        (["--loop", "0..3", "--steps", "3", "--rank", "4"], "`--steps 3`: 4 layers stand in the loop"),
+        (["--loop", "0..3", "--steps", "2", "--rank", "17"], "`--rank 17`: `loop.stack.0.relaxed_llama_layer.key"),
+        (["--loop", "0..4", "--steps", "2", "--rank", "4"], "`--loop 0..4`: the model has layers 0..3"),
+    ] {
+        published.import("wrong", &options).code(2).says(why);
+        assert!(!place.path("wrong").exists(), "{why}");
+    }
+    published.import("wrong", &["--steps", "2", "--rank", "4"]).code(2).says("--loop");
 }

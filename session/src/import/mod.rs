@@ -3,6 +3,7 @@
 
 mod config;
 mod family;
+mod relaxed;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -11,11 +12,13 @@ use std::path::{Path, PathBuf};
 use rtc_base::disk::write_file;
 use rtc_compiler::check::{NoFiles, check_edited};
 use rtc_compiler::ir::graph::Graph;
+use rtc_compiler::ir::types::Dim;
+use rtc_compiler::pipeline;
 use rtc_compiler::schema::Catalog;
 use rtc_compiler::source::Source;
 use rtc_compiler::syntax;
 use rtc_runs::error::WeightsError;
-use rtc_runs::weights::{TensorNames, TensorUse, WeightsFile};
+use rtc_runs::weights::{TensorNames, TensorUse, WeightsFile, fit, packed};
 use serde_json::Value;
 
 use crate::experiment_file::OpenedExperiment;
@@ -26,6 +29,7 @@ use crate::spec_file::{CheckedDefinition, SpecArg};
 use crate::weights::WeightsChoice;
 use config::{Config, ConfigFields};
 use family::{FamilyLayer, ModelFamily, TensorRole, filled};
+pub use relaxed::RelaxedLayers;
 
 /// The files that an import writes.
 pub const SPEC: &str = "model.rt";
@@ -33,6 +37,8 @@ pub const SPEC: &str = "model.rt";
 pub const EXPERIMENT: &str = "experiment.yaml";
 /// The map of names.
 pub const NAMES: &str = "names.json";
+/// The weights of layers that share them.
+pub const WEIGHTS: &str = "weights.safetensors";
 /// A text, where none is named.
 pub const TEXT: &str = "text.txt";
 
@@ -92,6 +98,39 @@ impl PublishedFolder {
         Ok(Self { config, family, file, model, layers, experts, is_tied, body, about, spec })
     }
 
+    /// Its spec, compiled for a task.
+    fn compiled(&self, facts: &Catalog) -> Result<Compiled, SessionFailure> {
+        let source = Source::new(self.family.model_type.as_str(), self.spec.as_str());
+        let checked = CheckedDefinition::of(check_edited(&NoFiles, source, None, &[], facts))?;
+        Compiled::new(checked.definition, facts)
+    }
+
+    /// The same model with looped layers that share their weights: the layers are those of `self`, the body and the spec others.
+    fn relaxed(&self, looped: LoopedLayers, how: RelaxedLayers) -> Result<(Body, String), SessionFailure> {
+        let Self { config, family, model, layers, about, is_tied, .. } = self;
+        let body = Body::relaxed((config, family), layers, looped, how)?;
+        let spec = spec(family, model, &body, (about, *is_tied)).ok_or_else(|| config.refused(TIED))?;
+        let spec = syntax::format(&spec).map_err(|_| config.refused("its fields make no spec"))?;
+        Ok((body, spec))
+    }
+
+    /// The weights of a compiled model with a relaxed body, from those of the folder.
+    fn relaxed_weights(
+        &self,
+        (looped, how): (LoopedLayers, RelaxedLayers),
+        (body, compiled): (&Body, &Compiled),
+        facts: &Catalog,
+    ) -> Result<Vec<u8>, SessionFailure> {
+        let base = self.compiled(facts)?;
+        let names = self.names(&base)?;
+        let arrays = fit(&self.file, &names, &[], &shapes(&base)).map_err(rtc_runs::error::Error::from)?;
+        let own = looped.first..looped.first + (looped.last + 1 - looped.first) / how.steps;
+        let places = (&self.body.places[looped.first..=looped.last], &body.places[own]);
+        let refused = |why: String| SessionFailure::Usage(format!("`--rank {}`: {why}", how.rank));
+        let arrays = relaxed::weights(&arrays, &shapes(compiled), places, how.rank).map_err(refused)?;
+        packed(&arrays).map_err(|why| self.config.refused(&why))
+    }
+
     /// The map of the names of its weights to those of the compiled spec.
     fn names(&self, compiled: &Compiled) -> Result<TensorNames, SessionFailure> {
         let Self { config, family, body, layers, .. } = self;
@@ -117,9 +156,7 @@ impl PublishedModel {
     /// Those of [`import`].
     pub fn read(folder: &Path, facts: &Catalog) -> Result<Self, SessionFailure> {
         let read = PublishedFolder::read(folder, None, None)?;
-        let source = Source::new(read.family.model_type.as_str(), read.spec.as_str());
-        let checked = CheckedDefinition::of(check_edited(&NoFiles, source, None, &[], facts))?;
-        let compiled = Compiled::new(checked.definition, facts)?;
+        let compiled = read.compiled(facts)?;
         let names = read.names(&compiled)?;
         Ok(Self { graph: compiled.graph, names, file: read.file })
     }
@@ -127,7 +164,7 @@ impl PublishedModel {
 
 /// Reads a folder with `config.json`, `tokenizer.json` and safetensors, and writes a spec, an experiment on the file `text` and a map of names
 /// into a new folder. `family` is a file of a family that is none of the program's; layers that are `looped` stand in a loop of one step, which
-/// gives what the published model gives.
+/// gives what the published model gives, or share their weights as `relaxed` says.
 ///
 /// # Errors
 /// A file can't be read or written; a field of `config.json` is not known, or can't be imported; a weight is missing, is one too many, or has
@@ -138,8 +175,11 @@ pub fn import(
     text: Option<&Path>,
     family: Option<&Path>,
     looped: Option<LoopedLayers>,
+    relaxed: Option<RelaxedLayers>,
 ) -> Result<Imported, SessionFailure> {
     let read = PublishedFolder::read(folder, family, looped)?;
+    let both = looped.zip(relaxed);
+    let relaxed = both.map(|(looped, how)| read.relaxed(looped, how)).transpose()?;
     let (config, about) = (&read.config, read.about.as_str());
     let tokenizer = folder.join("tokenizer.json");
     let begin = begin(&tokenizer)?;
@@ -167,26 +207,37 @@ pub fn import(
         let ids = number(config, &read.model, "vocab_size", usize::MAX)?;
         let experiment = experiment(about, (&text, &absolute(&tokenizer)?), begin.as_deref(), ids);
         let experiment = write(EXPERIMENT, experiment.as_bytes())?;
-        let path = write(SPEC, read.spec.as_bytes())?;
+        let path = write(SPEC, relaxed.as_ref().map_or(&read.spec, |(_, spec)| spec).as_bytes())?;
         let facts = facts(&experiment)?;
         let checked = SpecArg::parse(&path.to_string_lossy()).check(&[], &facts)?;
         let compiled = Compiled::new(checked.definition, &facts)?;
+        let parameters = compiled.parameters();
+        let imported = Imported { family: read.family.model_type.clone(), parameters, begin: begin.clone() };
+        if let Some((how, (body, _))) = both.zip(relaxed.as_ref()) {
+            write(WEIGHTS, &read.relaxed_weights(how, (body, &compiled), &facts)?)?;
+            return Ok(imported);
+        }
         let map = read.names(&compiled)?;
         let map = serde_json::to_string_pretty(&map).map_err(|error| config.refused(&error.to_string()))?;
         let map = write(NAMES, format!("{map}\n").as_bytes())?;
         WeightsChoice { file: folder.to_owned(), names: Some(map), drawn: vec![] }.read(&compiled.graph, 0)?;
-        let parameters = compiled.parameters();
-        Ok(Imported { family: read.family.model_type.clone(), parameters, begin: begin.clone() })
+        Ok(imported)
     };
     let imported = written();
     if imported.is_err() {
         // What can't be used is not left, and nothing else was there.
-        [SPEC, EXPERIMENT, NAMES, TEXT].iter().for_each(|name| drop(fs::remove_file(output.join(name))));
+        [SPEC, EXPERIMENT, NAMES, WEIGHTS, TEXT].iter().for_each(|name| drop(fs::remove_file(output.join(name))));
         if is_new {
             drop(fs::remove_dir(output));
         }
     }
     imported
+}
+
+/// The parameters of a compiled model, with their shapes.
+fn shapes(compiled: &Compiled) -> Vec<(String, Vec<usize>)> {
+    let shape = |dims: &[Dim]| dims.iter().filter_map(Dim::fixed).collect();
+    pipeline::parameters(&compiled.graph).into_iter().map(|p| (p.name, shape(p.ty.dims()))).collect()
 }
 
 const TIED: &str = "its head is not tied, and bounds its logits, which can't be imported";
@@ -273,35 +324,54 @@ impl Body {
         layers: &[ConfigFields],
         looped: Option<LoopedLayers>,
     ) -> Result<Self, SessionFailure> {
-        let texts = match &family.layer {
-            FamilyLayer::Equations { lines } => {
-                let text = |fields| lines.iter().filter_map(|line| filled(line, fields)).collect::<Vec<_>>().join("\n");
-                let all: Vec<LayerText> = layers.iter().map(|fields| (String::new(), text(fields))).collect();
-                if all.windows(2).any(|pair| pair[0] != pair[1]) {
-                    return Err(config.refused("its layers differ, and those of this family can't be imported then"));
-                }
-                all
-            }
-            FamilyLayer::Statement { .. } => {
-                layers.iter().map(|fields| statement(config, family, fields)).collect::<Result<_, _>>()?
-            }
-        };
+        let texts = layer_texts(config, family, layers)?;
         let mut body = Self { text: String::new(), places: vec![] };
         let mut counts = NameCounts::new();
         let Some(LoopedLayers { first, last }) = looped else {
             body.add(&texts, "", &mut counts);
             return Ok(body);
         };
-        if first > last || last >= texts.len() {
-            let count = texts.len();
-            return Err(SessionFailure::Usage(format!(
-                "`--loop {first}..{last}`: the model has layers 0..{}",
-                count - 1
-            )));
-        }
+        within(LoopedLayers { first, last }, texts.len())?;
         body.add(&texts[..first], "", &mut counts);
         body.text += "loop {\nsteps: 1\n";
         body.add(&texts[first..=last], "loop.", &mut NameCounts::new());
+        body.text += "}\n";
+        body.add(&texts[last + 1..], "", &mut counts);
+        Ok(body)
+    }
+
+    /// The body in which looped layers share their weights.
+    fn relaxed(
+        (config, family): (&Config, &ModelFamily),
+        layers: &[ConfigFields],
+        looped: LoopedLayers,
+        how: RelaxedLayers,
+    ) -> Result<Self, SessionFailure> {
+        let texts = layer_texts(config, family, layers)?;
+        within(looped, texts.len())?;
+        let LoopedLayers { first, last } = looped;
+        let (count, RelaxedLayers { steps, rank }) = (last + 1 - first, how);
+        if count % steps != 0 {
+            return Err(SessionFailure::Usage(format!(
+                "`--steps {steps}`: {count} layers stand in the loop, and each step stands for as many of them"
+            )));
+        }
+        let all = &texts[first..=last];
+        let own = &all[..count / steps];
+        let of = |(name, text): &LayerText| {
+            let known = name == RELAXABLE && !text.contains(" bias:");
+            let text = text.replacen(&format!("{name} {{"), &format!("relaxed_{name} {{ rank: {rank},"), 1);
+            known.then(|| (format!("relaxed_{name}"), text))
+        };
+        let shared: Option<Vec<LayerText>> = own.iter().map(of).collect();
+        let shared = shared.ok_or_else(|| config.refused(NOT_RELAXED))?;
+        if all.chunks(own.len()).any(|step| step != own) {
+            return Err(config.refused("the layers of its steps differ, and can't share their weights"));
+        }
+        let (mut body, mut counts) = (Self { text: String::new(), places: vec![] }, NameCounts::new());
+        body.add(&texts[..first], "", &mut counts);
+        body.text += &format!("loop {{\nsteps: {steps}\n");
+        body.add(&shared, "loop.", &mut NameCounts::new());
         body.text += "}\n";
         body.add(&texts[last + 1..], "", &mut counts);
         Ok(body)
@@ -335,6 +405,44 @@ impl Body {
         }
     }
 }
+
+/// The layers as texts.
+fn layer_texts(
+    config: &Config,
+    family: &ModelFamily,
+    layers: &[ConfigFields],
+) -> Result<Vec<LayerText>, SessionFailure> {
+    let texts = match &family.layer {
+        FamilyLayer::Equations { lines } => {
+            let text = |fields| lines.iter().filter_map(|line| filled(line, fields)).collect::<Vec<_>>().join("\n");
+            let all: Vec<LayerText> = layers.iter().map(|fields| (String::new(), text(fields))).collect();
+            if all.windows(2).any(|pair| pair[0] != pair[1]) {
+                return Err(config.refused("its layers differ, and those of this family can't be imported then"));
+            }
+            all
+        }
+        FamilyLayer::Statement { .. } => {
+            layers.iter().map(|fields| statement(config, family, fields)).collect::<Result<_, _>>()?
+        }
+    };
+    Ok(texts)
+}
+
+/// Refuses layers that a model of so many does not have.
+fn within(looped: LoopedLayers, count: usize) -> Result<(), SessionFailure> {
+    let LoopedLayers { first, last } = looped;
+    if first <= last && last < count {
+        return Ok(());
+    }
+    let most = count - 1;
+    Err(SessionFailure::Usage(format!("`--loop {first}..{last}`: the model has layers 0..{most}")))
+}
+
+/// The layer of which `lib/pretrained.rt` has a form with low-rank maps.
+const RELAXABLE: &str = "llama_layer";
+
+const NOT_RELAXED: &str =
+    "its layers have no form with low-rank maps of every step: those of Llama's form without biases have one";
 
 /// A layer as a statement.
 fn statement(config: &Config, family: &ModelFamily, fields: &ConfigFields) -> Result<LayerText, SessionFailure> {

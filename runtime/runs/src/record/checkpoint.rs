@@ -618,7 +618,7 @@ fn decode(root: &Path, path: &Path) -> Result<LoadedCheckpoint, CheckpointFault>
 }
 
 /// Arrays as a safetensors file, each group's names behind its prefix and a dot, where it has one; `about` is its metadata.
-fn pack(groups: &[(&str, &FlatArrays)], about: Option<HashMap<String, String>>) -> Result<Vec<u8>, String> {
+pub(crate) fn pack(groups: &[(&str, &FlatArrays)], about: Option<HashMap<String, String>>) -> Result<Vec<u8>, String> {
     let mut tensors = Vec::new();
     for (prefix, arrays) in groups {
         for (name, (shape, values)) in &arrays.items {

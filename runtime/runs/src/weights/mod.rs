@@ -19,13 +19,14 @@ use std::{fs, io};
 use safetensors::tensor::{Dtype, SafeTensors};
 
 use crate::error::{Error, WeightsError};
-use crate::record::checkpoint::{AVERAGE, NOT_AVERAGED, averages_beside};
+use crate::record::checkpoint::{AVERAGE, NOT_AVERAGED, averages_beside, pack};
 pub use fit::{TensorNames, TensorUse, fingerprint, fit};
 use format::NumberFormat;
 use index::WeightsIndex;
 pub use refill::{RefilledFile, refill};
 use rtc_base::disk::IoError;
 use rtc_base::json;
+use rtc_exec::learner::FlatArrays;
 
 /// How large the description of saved weights may be.
 pub mod limits {
@@ -84,6 +85,14 @@ fn read(path: &Path) -> Result<Vec<u8>, IoError> {
         Ok(found) if !found.is_file() && !found.is_dir() => Err(failed(io::Error::other("it is no file"))),
         _ => fs::read(path).map_err(failed),
     }
+}
+
+/// The bytes of a safetensors file with these arrays.
+///
+/// # Errors
+/// A sentence about an array whose numbers do not have its shape.
+pub fn packed(arrays: &FlatArrays) -> Result<Vec<u8>, String> {
+    pack(&[("", arrays)], None)
 }
 
 /// A file with named tensors, or several that an index joins.
