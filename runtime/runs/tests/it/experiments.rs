@@ -45,6 +45,7 @@ fn every_field_has_a_row_in_the_documentation_and_every_row_a_field() {
     for edits in [
         &["optimiser.kind=muon", "optimiser.muon_step=original"][..],
         &["optimiser.decay=matrices"],
+        &["optimiser.trained=[matrices]"],
         &["optimiser.groups={ vectors: { parameters: [vectors], weight_decay: 0 } }"],
         &["schedule.kind=formula", "schedule.formula='1'"],
         &[
