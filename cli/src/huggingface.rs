@@ -7,24 +7,28 @@ use std::path::{Path, PathBuf};
 use rtc_base::disk::write_file;
 use rtc_compiler::ir::cost::Sizes;
 use rtc_compiler::ir::diff::diff;
-use rtc_compiler::pass::inline;
 use rtc_exec::learner::FlatArrays;
 use rtc_runs::weights::refill;
 use rtc_session::failure::SessionFailure;
 use rtc_session::import::PublishedModel;
+use rtc_session::model::plain;
 use rtc_session::saved::TrainedModel;
 use rtc_task::catalog;
 use rtc_train::generate::writes_next_tokens;
 
-/// What the names of files end in that are copied: the configuration, the tokenizer, an index.
+/// Extensions of the files that are copied: the configuration, the tokenizer, an index.
 const COPIED: [&str; 4] = ["json", "txt", "jinja", "model"];
 
 /// Writes the weights of a model into a new folder, in the names, shapes and formats of a published one that computes the same, with its
-/// other files. Returns how many files there are.
+/// other files. `family` is the file of a family that is none of the program's. Returns how many files there are.
 ///
 /// # Errors
 /// The model computes something else; a number that its format has not; the folder is not empty, or can't be written.
-pub(crate) fn write(trained: &TrainedModel, like: &Path, output: &Path) -> Result<usize, SessionFailure> {
+pub(crate) fn write(
+    trained: &TrainedModel,
+    (like, family): (&Path, Option<&Path>),
+    output: &Path,
+) -> Result<usize, SessionFailure> {
     if !writes_next_tokens(&*trained.task, &trained.options) {
         let task = trained.task.name();
         return Err(SessionFailure::Usage(format!(
@@ -32,16 +36,12 @@ pub(crate) fn write(trained: &TrainedModel, like: &Path, output: &Path) -> Resul
         )));
     }
     let facts = catalog(&*trained.task, &trained.options);
-    let published = PublishedModel::read(like, &facts)?;
-    let (mut theirs, mut ours) = (published.graph, trained.definition.forward(&facts)?);
-    // A loop of one step is its body.
-    inline::run_for_comparison(&mut theirs);
-    inline::run_for_comparison(&mut ours);
-    let difference = diff(&ours, &theirs, &Sizes::row(2));
+    let published = PublishedModel::read(like, family, &facts)?;
+    let difference = diff(&plain(&trained.definition.forward(&facts)?), &plain(&published.graph), &Sizes::row(2));
     if !difference.is_empty() {
         let slots: Vec<String> = difference.slots.keys().take(3).map(|slot| format!("`{slot}`")).collect();
         return Err(SessionFailure::Usage(format!(
-            "{} does not compute what {} does (it differs in {}), and no program would: `rtc export --format torch` takes any model",
+            "{} does not compute the same as {} (it differs in {}), so its form has no place for it: `rtc export --format torch` takes any model",
             trained.name,
             like.display(),
             slots.join(", ")

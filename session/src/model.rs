@@ -7,6 +7,7 @@ use rtc_compiler::ir::graph::{Graph, MAIN};
 use rtc_compiler::ir::hash;
 use rtc_compiler::ir::types::{Dim, LENGTH};
 use rtc_compiler::lower::Binding;
+use rtc_compiler::pass::inline;
 use rtc_compiler::pipeline::{
     self, Forward,
     asked::{ExternalInput, asked},
@@ -271,6 +272,13 @@ impl Compiled {
         })?;
         Ok(Box::new(model))
     }
+}
+
+/// A graph without loops of one step, which compute what their bodies do.
+pub fn plain(graph: &Graph) -> Graph {
+    let mut graph = graph.clone();
+    inline::run_for_comparison(&mut graph);
+    graph
 }
 
 /// What an experiment makes of the training graph of a model.

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use rtc_base::rng::Key;
-use rtc_compiler::ir::graph::Graph;
+use rtc_compiler::ir::graph::{Graph, Parameter};
 use rtc_compiler::ir::types::Dim;
 use rtc_compiler::pipeline;
 use rtc_exec::learner::{FlatArrays, LearnerState};
@@ -37,15 +37,19 @@ pub struct Weights {
 pub(crate) const AVERAGED: &str =
     "note: these are the averaged weights of the checkpoint (`ema`), by which its run is measured";
 
+/// The names and shapes of parameters.
+pub(crate) fn shapes(parameters: &[Parameter]) -> Vec<(String, Vec<usize>)> {
+    let shape = |own: &Parameter| own.ty.dims().iter().filter_map(Dim::fixed).collect();
+    parameters.iter().map(|own| (own.name.clone(), shape(own))).collect()
+}
+
 impl WeightsChoice {
     /// Reads the weights for the model of a graph, and draws those that it lacks from a seed.
     pub fn read(&self, graph: &Graph, seed: u64) -> Result<Weights, SessionFailure> {
         let names = self.names.as_deref().map_or_else(|| Ok(TensorNames::default()), TensorNames::read)?;
         let file = WeightsFile::read(&self.file)?;
-        let shape = |dims: &[Dim]| dims.iter().filter_map(Dim::fixed).collect();
         let parameters = pipeline::parameters(graph);
-        let shapes: Vec<(String, Vec<usize>)> =
-            parameters.iter().map(|p| (p.name.clone(), shape(p.ty.dims()))).collect();
+        let shapes = shapes(&parameters);
         let mut arrays = fit(&file, &names, &self.drawn, &shapes).map_err(rtc_runs::error::Error::from)?;
         for (parameter, (name, shape)) in parameters.iter().zip(shapes) {
             arrays.items.entry(name).or_insert_with(|| (shape, initial(parameter, Key::new(seed))));

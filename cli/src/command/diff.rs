@@ -9,11 +9,10 @@ use clap::Args;
 use rtc_compiler::diag::closest;
 use rtc_compiler::ir::cost::{Sizes, region_cost};
 use rtc_compiler::ir::diff::{Difference, Renamed, SlotDifference, diff};
-use rtc_compiler::ir::graph::{Graph, MAIN};
-use rtc_compiler::pass::inline;
+use rtc_compiler::ir::graph::MAIN;
 use rtc_compiler::spec::{self, Block, Spec};
 use rtc_session::failure::SessionFailure;
-use rtc_session::model::{Compiled, catalog_of};
+use rtc_session::model::{Compiled, catalog_of, plain};
 use rtc_session::spec_file::SpecArg;
 use rtc_session::text::number;
 use serde_json::{Value, json};
@@ -214,7 +213,7 @@ pub(crate) fn run(options: &Options, terminal: &Terminal) -> CommandResult {
 /// Compares two models that have these names.
 fn compare([a, b]: [&Compiled; 2], names: [String; 2], options: &Options) -> GraphComparison {
     let sizes = Sizes::row(options.length);
-    let difference = diff(&plain(a), &plain(b), &sizes);
+    let difference = diff(&plain(&a.graph), &plain(&b.graph), &sizes);
     let specs = [a, b].map(|model| model.definition.spec());
     GraphComparison {
         verdict: options.only.as_ref().map(|slot| Verdict::new(slot, &difference, specs)),
@@ -224,13 +223,6 @@ fn compare([a, b]: [&Compiled; 2], names: [String; 2], options: &Options) -> Gra
         flops: (region_cost(&a.graph, MAIN, &sizes), region_cost(&b.graph, MAIN, &sizes)),
         names,
     }
-}
-
-/// The graph without loops of one step, which compute what their bodies do.
-fn plain(model: &Compiled) -> Graph {
-    let mut graph = model.graph.clone();
-    inline::run_for_comparison(&mut graph);
-    graph
 }
 
 fn title(slot: &str) -> &str {

@@ -52,6 +52,9 @@ pub(crate) struct Options {
     /// For huggingface: the folder of the published model of which the spec was imported
     #[arg(long, value_name = "FOLDER")]
     like: Option<PathBuf>,
+    /// The file that describes the family of this model, as for `rtc import`
+    #[arg(long, value_name = "FILE", requires = "like")]
+    family: Option<PathBuf>,
 }
 
 /// `--format`.
@@ -91,16 +94,18 @@ logits = model(tokens, lengths)
 
 /// Writes the files of an export.
 pub(crate) fn run(options: &Options, terminal: &Terminal) -> CommandResult {
-    if options.like.is_some() && options.format != FormatArg::Huggingface {
-        return Err(SessionFailure::Usage("`--like` goes with `--format huggingface`".to_owned()));
+    if options.like.is_some() != (options.format == FormatArg::Huggingface) {
+        return Err(SessionFailure::Usage(
+            "`--format huggingface` and `--like` go together: the folder of the published model of which the spec was imported".to_owned(),
+        ));
     }
     let trained = TrainedModel::open(&options.model.choice())?;
     trained.remark_on_weights().iter().for_each(|remark| terminal.message(remark));
-    if options.format == FormatArg::Huggingface {
-        let needed =
-            "`--format huggingface` needs `--like`, the folder of the published model of which the spec was imported";
-        let like = options.like.as_ref().ok_or_else(|| SessionFailure::Usage(needed.to_owned()))?;
-        return to_huggingface(&trained, like, &options.output, terminal);
+    if let Some(like) = &options.like {
+        let count = huggingface::write(&trained, (like, options.family.as_deref()), &options.output)?;
+        let (output, like) = (quoted(&options.output), quoted(like));
+        terminal.message(&format!("wrote {count} files into {output}, a model of the form of {like}"));
+        return Ok(Exit::Done);
     }
     let binding = Binding::from(&catalog(&*trained.task, &trained.options));
     let mut graph = pipeline::unlabelled(trained.definition.forward(&catalog(&*trained.task, &trained.options))?);
@@ -113,13 +118,6 @@ pub(crate) fn run(options: &Options, terminal: &Terminal) -> CommandResult {
         return to_onnx(&trained, &binding, &options.output, terminal);
     }
     to_torch(&trained, &graph, &binding, &options.output, terminal)
-}
-
-fn to_huggingface(trained: &TrainedModel, like: &Path, output: &Path, terminal: &Terminal) -> CommandResult {
-    let count = huggingface::write(trained, like, output)?;
-    let (output, like) = (quoted(output), quoted(like));
-    terminal.message(&format!("wrote {count} files into {output}, a model of the form of {like}"));
-    Ok(Exit::Done)
 }
 
 fn to_torch(

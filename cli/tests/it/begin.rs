@@ -32,7 +32,7 @@ fn place() -> Place {
     place
 }
 
-/// What a model says of a text of its own experiment.
+/// The answers of a model to a text.
 fn logits(place: &Place, model: &[&str], text: &str) -> Vec<Value> {
     let answer = place.rtc(&[&["predict", model[0], text, "--logits", "--json"], &model[1..]].concat()).code(0).json();
     let rows = answer["logits"].as_array().or_else(|| answer["predictions"][0]["logits"].as_array());

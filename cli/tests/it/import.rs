@@ -249,6 +249,16 @@ fn a_family_of_a_file_is_taken() {
     place.write("mine.yaml", &own);
     place.rtc(&["import", "published", "--output", "own", "--family", "mine.yaml"]).code(0).says("; mine, ");
     assert!(place.read("own/model.rt").contains("model mine {"), "{}", place.read("own/model.rt"));
+    let back = ["export", "own/model.rt", "--output", "back", "--format", "huggingface"];
+    let back = [&back[..], &WITH[..]].concat();
+    place.rtc(&back).code(2).says("`--format huggingface` and `--like` go together");
+    let like = ["--like", "published", "--family", "mine.yaml"];
+    place.rtc(&[&back[..], &like[..]].concat()).code(0).says("wrote 3 files into");
+    for name in ["config.json", "model.safetensors", "tokenizer.json"] {
+        let bytes = |folder: &str| fs::read(place.path(folder).join(name)).expect("a file");
+        assert!(bytes("back") == bytes("published"), "{name}");
+    }
+    place.rtc(&[&back[..], &like[..]].concat()).code(2).says("is not empty: name a new folder");
 }
 
 /// A published model that is imported and compared with its numbers in double precision.
@@ -489,7 +499,7 @@ fn trained_models_are_loaded_by_transformers() {
         place.write(&format!("{own}/model.rt"), &spec);
         let to = ["export", "--format", "huggingface", "--like", &published.name, "--output", "wrong"].into_iter();
         let said = place.rtc(&to.chain(with.iter().map(String::as_str)).collect::<Vec<_>>());
-        said.code(2).says("does not compute what").says("`rtc export --format torch` takes any model");
+        said.code(2).says("does not compute the same as").says("`rtc export --format torch` takes any model");
         assert!(!place.path("wrong").exists(), "{name}");
         loaded += 1;
     }

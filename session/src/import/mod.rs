@@ -12,7 +12,6 @@ use std::path::{Path, PathBuf};
 use rtc_base::disk::write_file;
 use rtc_compiler::check::{NoFiles, check_edited};
 use rtc_compiler::ir::graph::Graph;
-use rtc_compiler::ir::types::Dim;
 use rtc_compiler::pipeline;
 use rtc_compiler::schema::Catalog;
 use rtc_compiler::source::Source;
@@ -26,7 +25,7 @@ use crate::failure::SessionFailure;
 use crate::model::Compiled;
 use crate::saved::catalog_in;
 use crate::spec_file::{CheckedDefinition, SpecArg};
-use crate::weights::WeightsChoice;
+use crate::weights::{WeightsChoice, shapes};
 use config::{Config, ConfigFields};
 use family::{FamilyLayer, ModelFamily, TensorRole, filled};
 pub use relaxed::RelaxedLayers;
@@ -123,11 +122,13 @@ impl PublishedFolder {
     ) -> Result<Vec<u8>, SessionFailure> {
         let base = self.compiled(facts)?;
         let names = self.names(&base)?;
-        let arrays = fit(&self.file, &names, &[], &shapes(&base)).map_err(rtc_runs::error::Error::from)?;
+        let arrays = fit(&self.file, &names, &[], &shapes(&pipeline::parameters(&base.graph)))
+            .map_err(rtc_runs::error::Error::from)?;
         let own = looped.first..looped.first + (looped.last + 1 - looped.first) / how.steps;
         let places = (&self.body.places[looped.first..=looped.last], &body.places[own]);
         let refused = |why: String| SessionFailure::Usage(format!("`--rank {}`: {why}", how.rank));
-        let arrays = relaxed::weights(&arrays, &shapes(compiled), places, how.rank).map_err(refused)?;
+        let arrays = relaxed::weights(&arrays, &shapes(&pipeline::parameters(&compiled.graph)), places, how.rank)
+            .map_err(refused)?;
         packed(&arrays).map_err(|why| self.config.refused(&why))
     }
 
@@ -141,7 +142,7 @@ impl PublishedFolder {
 
 /// A published model whose weights can be replaced.
 pub struct PublishedModel {
-    /// What it computes.
+    /// Its graph.
     pub graph: Graph,
     /// The parameters of the graph by the names of the file.
     pub names: TensorNames,
@@ -150,12 +151,12 @@ pub struct PublishedModel {
 }
 
 impl PublishedModel {
-    /// Reads the folder of one, whose tokens are those of a task.
+    /// Reads the folder of one with the tokens of a task; `family` as for [`import`].
     ///
     /// # Errors
     /// Those of [`import`].
-    pub fn read(folder: &Path, facts: &Catalog) -> Result<Self, SessionFailure> {
-        let read = PublishedFolder::read(folder, None, None)?;
+    pub fn read(folder: &Path, family: Option<&Path>, facts: &Catalog) -> Result<Self, SessionFailure> {
+        let read = PublishedFolder::read(folder, family, None)?;
         let compiled = read.compiled(facts)?;
         let names = read.names(&compiled)?;
         Ok(Self { graph: compiled.graph, names, file: read.file })
@@ -232,12 +233,6 @@ pub fn import(
         }
     }
     imported
-}
-
-/// The parameters of a compiled model, with their shapes.
-fn shapes(compiled: &Compiled) -> Vec<(String, Vec<usize>)> {
-    let shape = |dims: &[Dim]| dims.iter().filter_map(Dim::fixed).collect();
-    pipeline::parameters(&compiled.graph).into_iter().map(|p| (p.name, shape(p.ty.dims()))).collect()
 }
 
 const TIED: &str = "its head is not tied, and bounds its logits, which can't be imported";

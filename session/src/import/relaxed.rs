@@ -23,7 +23,7 @@ struct LowRankMaps {
     b: Vec<f32>,
 }
 
-/// What the names of the weights of a map end in: that of all steps, and the two of each.
+/// The ends of the names of the weights of a map: that of all steps, and the two of each.
 const SHARED: &str = ".shared.weight";
 const FIRST: &str = ".own.a.weight";
 const SECOND: &str = ".own.b.weight";
@@ -99,7 +99,7 @@ fn mean(all: &[&[f32]]) -> Vec<f64> {
 fn low_rank(layer: &[f32], shared: &[f64], (rows, columns): (usize, usize), rank: usize) -> LowRankMaps {
     let difference = layer.iter().zip(shared).map(|(own, shared)| f64::from(*own) - shared);
     let parts = DMatrix::from_row_iterator(rows, columns, difference).svd(true, true);
-    let (Some(u), Some(v)) = (parts.u, parts.v_t) else { unreachable!("both were asked for") };
+    let (u, v) = parts.u.zip(parts.v_t).expect("both were asked for");
     let a = (0..rank).flat_map(|n| v.row(n).iter().copied().collect::<Vec<_>>());
     let b = (0..rows).flat_map(|row| (0..rank).map(move |n| (row, n)));
     let b = b.map(|(row, n)| u[(row, n)] * parts.singular_values[n]);

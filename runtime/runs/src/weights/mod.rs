@@ -61,7 +61,7 @@ impl FileTensor {
         place(self) == place(other) && self.shape == other.shape && self.strides == other.strides
     }
 
-    /// Where its numbers are among those of its storage, in the order of its axes.
+    /// The places of its numbers among those of its storage, in the order of its axes.
     fn places(&self) -> impl Iterator<Item = usize> {
         let mut index = vec![0; self.shape.len()];
         (0..self.shape.iter().product::<usize>()).map(move |_| {
@@ -99,7 +99,7 @@ pub fn packed(arrays: &FlatArrays) -> Result<Vec<u8>, String> {
 #[derive(Debug)]
 pub struct WeightsFile {
     name: String,
-    /// Where the files are, and their bytes.
+    /// The paths of the files, and their bytes.
     files: Vec<(PathBuf, Vec<u8>)>,
     tensors: BTreeMap<String, FileTensor>,
     averaged: bool,

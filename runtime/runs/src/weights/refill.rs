@@ -9,7 +9,7 @@ use rtc_exec::learner::FlatArrays;
 /// A file with other numbers.
 #[derive(Debug)]
 pub struct RefilledFile {
-    /// Where the file is whose names, shapes and formats it has.
+    /// The file with these names, shapes and formats.
     pub like: PathBuf,
     /// All of it.
     pub bytes: Vec<u8>,
